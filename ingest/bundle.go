@@ -1,0 +1,75 @@
+// Package ingest reads what contend looks at (files, directories, URLs) into
+// one Bundle, the only input of the analysis.
+package ingest
+
+import (
+	"github.com/contend/contend/ingest/stacks"
+	"github.com/contend/contend/ingest/waits"
+)
+
+// Bundle is everything contend was given in one call.
+type Bundle struct {
+	Snapshots []*stacks.Snapshot
+	Waits     []*waits.Profile // as read: cumulative ones not yet subtracted
+	Failures  []Failure        // named inputs that could not be read
+	Unused    []Unused         // inputs seen and understood, but of no use here
+
+	// Origin maps the name of an input to the folder or URL it came from, which
+	// tells that it is from the process of its neighbours there. Inputs given
+	// as files of their own are not in it.
+	Origin map[string]string
+}
+
+// Failure is an input that could not be read. Err says what was expected,
+// what was seen and what to try.
+type Failure struct {
+	Name string
+	Err  error
+}
+
+// Unused is an input that was passed over, and why.
+type Unused struct {
+	Name, Reason string
+}
+
+// add appends what another bundle has, in its order.
+func (b *Bundle) add(o *Bundle) {
+	b.Snapshots = append(b.Snapshots, o.Snapshots...)
+	b.Waits = append(b.Waits, o.Waits...)
+	b.Failures = append(b.Failures, o.Failures...)
+	b.Unused = append(b.Unused, o.Unused...)
+	for name, origin := range o.Origin {
+		b.setOrigin(name, origin)
+	}
+}
+
+func (b *Bundle) setOrigin(name, origin string) {
+	if b.Origin == nil {
+		b.Origin = make(map[string]string)
+	}
+	b.Origin[name] = origin
+}
+
+// addReading appends the inputs read from one file or response.
+func (b *Bundle) addReading(r *reading, origin string) {
+	for _, s := range r.snapshots {
+		b.Snapshots = append(b.Snapshots, s)
+		if origin != "" {
+			b.setOrigin(s.Name, origin)
+		}
+	}
+	if r.waits != nil {
+		b.Waits = append(b.Waits, r.waits)
+		if origin != "" {
+			b.setOrigin(r.waits.Name, origin)
+		}
+	}
+}
+
+func (b *Bundle) fail(name string, err error) {
+	b.Failures = append(b.Failures, Failure{Name: name, Err: err})
+}
+
+func (b *Bundle) pass(name, reason string) {
+	b.Unused = append(b.Unused, Unused{Name: name, Reason: reason})
+}

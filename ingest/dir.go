@@ -1,0 +1,124 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+const (
+	// A bundle has its profiles one folder down, a collection of captures
+	// two; deeper trees are not profiles but somebody's home.
+	maxDirDepth = 3
+	// Far above a bundle's dozen, and read in seconds.
+	maxDirFiles = 1000
+	// How many of the other files an error names.
+	maxNamedFiles = 4
+)
+
+// loadDir reads the profiles of a directory, in the order of their paths.
+// Hidden files and symbolic links are left alone.
+func (l *loader) loadDir(ctx context.Context, dir string) *Bundle {
+	b := &Bundle{}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		b.fail(dir, pathError(dir, err))
+		return b
+	}
+	defer root.Close()
+
+	files := 0
+	err = fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+		name := filepath.Join(dir, filepath.FromSlash(p))
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			b.fail(name, pathError(name, err))
+			return nil
+		case p == ".":
+			return nil
+		case strings.HasPrefix(path.Base(p), "."):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case d.IsDir():
+			if strings.Count(p, "/") >= maxDirDepth {
+				b.pass(name, fmt.Sprintf("more than %d folders deep", maxDirDepth))
+				return fs.SkipDir
+			}
+			return nil
+		case files == maxDirFiles:
+			b.pass(name, fmt.Sprintf("this file and those after it: a directory is read up to %d files; give it in parts", maxDirFiles))
+			return fs.SkipAll
+		}
+		files++
+		l.loadDirFile(ctx, b, root, name, p, d.Type())
+		return nil
+	})
+	if err != nil {
+		b.fail(dir, fmt.Errorf("reading stopped: %w", err))
+	}
+	if len(b.Snapshots)+len(b.Waits)+len(b.Failures) == 0 {
+		b.fail(dir, fmt.Errorf("expected goroutine, block or mutex profiles in it, saw %s; try contend analyze FILE or URL", sawFiles(dir, b.Unused)))
+	}
+	return b
+}
+
+// loadDirFile reads p, a slash-separated path below the root.
+func (l *loader) loadDirFile(ctx context.Context, b *Bundle, root *os.Root, name, p string, mode fs.FileMode) {
+	switch {
+	case mode&fs.ModeSymlink != 0:
+		// Read where it is, its target would be there twice; out of the
+		// directory, it is not what was given.
+		b.pass(name, "a symbolic link")
+		return
+	case !mode.IsRegular():
+		b.pass(name, "not a regular file")
+		return
+	}
+	f, err := root.Open(filepath.FromSlash(p))
+	if err != nil {
+		b.fail(name, pathError(name, err))
+		return
+	}
+	defer f.Close()
+	r, err := l.read(ctx, name, f)
+	if np, ok := errors.AsType[*notProfile](err); ok {
+		b.pass(name, np.saw)
+	} else if err != nil {
+		b.fail(name, err)
+	}
+	// The folder and not the argument: each may hold another process' profiles.
+	b.addReading(r, filepath.Dir(name))
+}
+
+// sawFiles names what a directory without profiles has.
+func sawFiles(dir string, unused []Unused) string {
+	if len(unused) == 0 {
+		return "no files"
+	}
+	names := make([]string, 0, maxNamedFiles+1)
+	for i, u := range unused {
+		if i == maxNamedFiles {
+			names = append(names, "…")
+			break
+		}
+		rel, err := filepath.Rel(dir, u.Name)
+		if err != nil {
+			rel = u.Name
+		}
+		names = append(names, rel+" ("+u.Reason+")")
+	}
+	other := "other files"
+	if len(unused) == 1 {
+		other = "other file"
+	}
+	return fmt.Sprintf("%d %s: %s", len(unused), other, strings.Join(names, ", "))
+}

@@ -1,0 +1,359 @@
+package ingest
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	pprofPath = "/debug/pprof"
+	// A process in trouble answers late, but one that has not begun to answer
+	// by then will hardly do so before its caller's patience ends.
+	headerTimeout = 10 * time.Second
+	// On top of the seconds a profile samples for.
+	fetchTimeout = 30 * time.Second
+	// Writing every goroutine as text stops the process: 347 ms measured at
+	// 17,000. The protobuf does not, so it is asked first how many there are.
+	maxTextGoroutines = 10_000
+)
+
+var errNoAnswer = errors.New("no answer in time")
+
+// loadURL reads a profile, or what a host's root or /debug/pprof stands for:
+// its goroutines twice, and its block and mutex profiles between.
+func (l *loader) loadURL(ctx context.Context, raw string) *Bundle {
+	b := &Bundle{}
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		b.fail(redactURL(raw), errors.New("expected a URL such as http://HOST:PORT, saw one that cannot be read; a password's special characters are written as %XX"))
+		return b
+	}
+	dir := strings.TrimSuffix(u.Path, "/")
+	if dir == "" {
+		dir = pprofPath
+	}
+	if strings.HasSuffix(dir, pprofPath) {
+		base := *u
+		base.Path, base.RawPath = dir, ""
+		base.RawQuery = withoutParameters(u.RawQuery, "debug", "seconds")
+		l.loadHost(ctx, b, u, &base)
+		return b
+	}
+	name := displayURL(u)
+	if kind := uselessEndpoint(u.Path); kind != "" {
+		b.fail(name, wrongKind(kind))
+		return b
+	}
+	l.progress("fetching " + name)
+	r, err := l.fetch(ctx, u, name, querySeconds(u))
+	if err != nil {
+		b.fail(name, err)
+	}
+	up := *u
+	up.Path, up.RawPath = path.Dir(u.Path), ""
+	b.addReading(r, urlOrigin(&up))
+	return b
+}
+
+// uselessEndpoint recognises the other profiles of net/http/pprof before they
+// are taken: a CPU profile alone would take 30 seconds.
+func uselessEndpoint(p string) string {
+	if !strings.HasSuffix(path.Dir(p), pprofPath) {
+		return ""
+	}
+	switch kind := path.Base(p); kind {
+	case "profile":
+		return "cpu"
+	case "trace", "heap", "allocs", "threadcreate":
+		return kind
+	}
+	return ""
+}
+
+// urlOrigin is what inputs of one process' pprof handler have in common.
+func urlOrigin(base *url.URL) string {
+	o := *base
+	o.RawQuery = ""
+	return strings.TrimSuffix(strings.TrimSuffix(displayURL(&o), "/"), pprofPath)
+}
+
+// querySeconds is how long the server was asked to sample for.
+func querySeconds(u *url.URL) time.Duration {
+	n, err := strconv.ParseFloat(u.Query().Get("seconds"), 64)
+	if err != nil || !(n > 0 && n < 3600) {
+		return 0
+	}
+	return time.Duration(n * float64(time.Second))
+}
+
+// endpoint is a profile below base, whose own query is kept.
+func endpoint(base *url.URL, profile, query string) *url.URL {
+	u := base.JoinPath(profile)
+	if u.RawQuery != "" && query != "" {
+		query = u.RawQuery + "&" + query
+	} else if query == "" {
+		query = u.RawQuery
+	}
+	u.RawQuery = query
+	return u
+}
+
+// withoutParameters drops parameters from a query and leaves the rest as it is.
+func withoutParameters(query string, names ...string) string {
+	pairs := slices.DeleteFunc(strings.Split(query, "&"), func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		return slices.Contains(names, name)
+	})
+	return strings.Join(pairs, "&")
+}
+
+// loadHost takes everything useful off one process. Without its goroutines
+// the rest is not waited for, and there is one Failure and not four.
+func (l *loader) loadHost(ctx context.Context, b *Bundle, arg, base *url.URL) {
+	ctx, cancel := context.WithTimeout(ctx, l.window+fetchTimeout)
+	defer cancel()
+	origin := urlOrigin(base)
+	start := time.Now()
+	l.progress(fmt.Sprintf("fetching goroutines of %s, and block and mutex profiles over %v", origin, l.window))
+
+	kinds := [...]string{"block", "mutex"}
+	var parts [len(kinds)]Bundle
+	var wg sync.WaitGroup
+	for i, kind := range kinds {
+		wg.Go(func() { l.loadWindow(ctx, &parts[i], base, kind, origin) })
+	}
+	goroutine := endpoint(base, "goroutine", "")
+	first, err := l.fetch(ctx, goroutine, displayURL(goroutine), 0)
+	if err != nil {
+		cancel()
+		wg.Wait()
+		b.fail(displayURL(arg), err)
+		return
+	}
+	b.addReading(first, origin)
+	wg.Wait()
+	for i := range parts {
+		b.add(&parts[i])
+	}
+	if err := sleep(ctx, time.Until(start.Add(l.window))); err != nil {
+		return
+	}
+	later := displayURL(goroutine) + l.later()
+	second, err := l.fetch(ctx, goroutine, later, 0)
+	if err != nil {
+		b.pass(later, "could not be taken: "+err.Error())
+		return
+	}
+	b.addReading(second, origin)
+
+	text := endpoint(base, "goroutine", "debug=2")
+	name := displayURL(text)
+	var total int64
+	for _, s := range second.snapshots {
+		total += s.Loss.Read
+	}
+	if total >= maxTextGoroutines {
+		b.pass(name, fmt.Sprintf("not taken: it would stop the process for long to write %d goroutines as text, so lock addresses are not known", total))
+		return
+	}
+	dump, err := l.fetch(ctx, text, name, 0)
+	if err != nil {
+		b.pass(name, "could not be taken: "+err.Error())
+		return
+	}
+	b.addReading(dump, origin)
+}
+
+// later tells a profile from an earlier one of the same URL.
+func (l *loader) later() string { return fmt.Sprintf(", %v later", l.window) }
+
+// loadWindow takes a block or mutex profile over the window. A server whose
+// write timeout is shorter refuses that (net/http/pprof answers 400), and
+// then two cumulative ones serve as well.
+func (l *loader) loadWindow(ctx context.Context, b *Bundle, base *url.URL, kind, origin string) {
+	seconds := int(max(1, (l.window+time.Second-1)/time.Second))
+	u := endpoint(base, kind, "seconds="+strconv.Itoa(seconds))
+	name := displayURL(u)
+	r, err := l.fetch(ctx, u, name, l.window)
+	if statusOf(err) == http.StatusBadRequest {
+		u = endpoint(base, kind, "")
+		name = displayURL(u)
+		r, err = l.fetch(ctx, u, name, 0)
+		if err == nil {
+			b.addReading(r, origin)
+			if err = sleep(ctx, l.window); err == nil {
+				name += l.later()
+				r, err = l.fetch(ctx, u, name, 0)
+			}
+		}
+	}
+	switch {
+	case statusOf(err) == http.StatusNotFound:
+		b.pass(name, "the service does not serve it (404)")
+	case err != nil:
+		b.fail(name, err)
+	default:
+		b.addReading(r, origin)
+	}
+}
+
+// sleep waits, or returns the context's error.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// fetch reads the profile at u. sampling is how long the server takes for it
+// by its nature. name, and every error, is free of credentials.
+func (l *loader) fetch(ctx context.Context, u *url.URL, name string, sampling time.Duration) (*reading, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, sampling+fetchTimeout, errNoAnswer)
+	defer cancel()
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	patience := time.AfterFunc(sampling+l.headerTimeout, func() { giveUp(errNoAnswer) })
+	defer patience.Stop()
+
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return &reading{}, errors.New("expected a URL such as http://HOST:PORT, saw one that cannot be requested")
+	}
+	req.Header.Set("User-Agent", "contend")
+	resp, err := l.http.Do(req)
+	if err != nil {
+		return &reading{}, requestError(ctx, err)
+	}
+	defer resp.Body.Close()
+	patience.Stop()
+	now := time.Now().UTC()
+	if resp.StatusCode != http.StatusOK {
+		return &reading{}, newStatusError(resp)
+	}
+	r, err := l.read(ctx, name, resp.Body)
+	for _, s := range r.snapshots {
+		if s.Taken.IsZero() { // text does not say, but here it is known
+			s.Taken = now
+		}
+	}
+	if _, ok := errors.AsType[*notProfile](err); ok && movedFrom(resp, u) {
+		err = fmt.Errorf("redirected to %s: %w", displayURL(resp.Request.URL), err)
+	} else if err != nil && ctx.Err() != nil {
+		err = requestError(ctx, err)
+	}
+	return r, err
+}
+
+func movedFrom(resp *http.Response, u *url.URL) bool {
+	at := resp.Request.URL
+	return at.Host != u.Host || at.Path != u.Path
+}
+
+// statusError is an answer other than 200.
+type statusError struct {
+	code int
+	text string
+}
+
+func (e *statusError) Error() string { return e.text }
+
+// statusOf is the status of the answer that err is about, 0 where there was none.
+func statusOf(err error) int {
+	if e, ok := errors.AsType[*statusError](err); ok {
+		return e.code
+	}
+	return 0
+}
+
+func newStatusError(resp *http.Response) error {
+	code := resp.StatusCode
+	saw := fmt.Sprintf("expected a profile, saw %d %s", code, http.StatusText(code))
+	said := firstLine(resp)
+	if said != "" {
+		saw += " (" + said + ")"
+	}
+	try := "see the service's log, or send it SIGQUIT and give its output"
+	switch {
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		try = "give credentials with --http.config.file"
+	case code == http.StatusNotFound:
+		try = `check host, port and path, and that the service has import _ "net/http/pprof"`
+	case strings.Contains(said, "HTTPS server"):
+		try = "https:// in place of http://"
+	case code >= 300 && code < 400:
+		if to, err := resp.Location(); err == nil {
+			saw += " to " + displayURL(to)
+		}
+		try = "the address it redirects to, or follow_redirects in --http.config.file"
+	}
+	return &statusError{code, saw + "; try: " + try}
+}
+
+// firstLine is how a server explains its status in plain text, "" where it
+// sends HTML or the like.
+func firstLine(resp *http.Response) string {
+	kind := resp.Header.Get("Content-Type")
+	if kind != "" && !strings.HasPrefix(kind, "text/plain") {
+		return ""
+	}
+	const longest = 200 // bytes; one screen line or two
+	line, _ := bufio.NewReader(io.LimitReader(resp.Body, longest)).ReadString('\n')
+	line = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(line, ""))
+	if strings.EqualFold(line, http.StatusText(resp.StatusCode)) {
+		return ""
+	}
+	return scrub(line)
+}
+
+// requestError says why there was no answer. The URL that net/http puts
+// before its errors is dropped: it may hold credentials.
+func requestError(ctx context.Context, err error) error {
+	if ue, ok := errors.AsType[*url.Error](err); ok {
+		err = ue.Err
+	}
+	cause := context.Cause(ctx)
+	_, badCert := errors.AsType[*tls.CertificateVerificationError](err)
+	_, noTLS := errors.AsType[tls.RecordHeaderError](err)
+	_, noHost := errors.AsType[*net.DNSError](err)
+	ne, isNet := errors.AsType[net.Error](err)
+	switch {
+	case errors.Is(cause, errNoAnswer) || errors.Is(cause, context.DeadlineExceeded):
+		return errors.New("expected a profile, saw no answer in time; the process may be too busy to answer: try again, or send it SIGQUIT and give its output")
+	case cause != nil:
+		return fmt.Errorf("interrupted: %w", cause)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return errors.New("expected a profile, saw the connection refused: nothing listens there; check host and port, or forward the port")
+	case noHost:
+		return fmt.Errorf("expected a profile, but the host has no address: %s; check its name", scrub(err.Error()))
+	case badCert:
+		return fmt.Errorf("expected a profile, but the server's certificate is not trusted: %s; give its authority as tls_config in --http.config.file", scrub(err.Error()))
+	case noTLS || strings.Contains(err.Error(), "HTTP response to HTTPS client"):
+		return errors.New("expected a profile, but the server does not speak TLS on this port; try http:// in place of https://")
+	case isNet && ne.Timeout():
+		return errors.New("expected a profile, saw no answer in time; check that the host can be reached from here")
+	}
+	return fmt.Errorf("expected a profile, but the request failed: %s; check host, port and --http.config.file", scrub(err.Error()))
+}

@@ -1,0 +1,311 @@
+package ingest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/contend/contend/ingest/stacks"
+	"github.com/contend/contend/ingest/waits"
+)
+
+var (
+	gateway = stacks.Process{Binary: "/srv/bin/gateway", BuildID: "b1", Mapping: "0x400000-0x800000@0x0"}
+	moved   = stacks.Process{Binary: "/srv/bin/gateway", BuildID: "b1", Mapping: "0x500000-0x900000@0x0"}
+	renamed = stacks.Process{Binary: "/srv/bin/gateway (deleted)", BuildID: "b1", Mapping: "0x400000-0x800000@0x0"}
+	rebuilt = stacks.Process{Binary: "/srv/bin/gateway", BuildID: "b2", Mapping: "0x400000-0x800000@0x0"}
+)
+
+func at(seconds float64) time.Time { return t0.Add(time.Duration(seconds * float64(time.Second))) }
+
+func snapshot(name string, p stacks.Process, taken time.Time) *stacks.Snapshot {
+	return &stacks.Snapshot{Name: name, Format: stacks.Protobuf, Process: p, Taken: taken}
+}
+
+func format(s *stacks.Snapshot, f stacks.Format) *stacks.Snapshot {
+	s.Format = f
+	return s
+}
+
+// dumpOf is a text dump of goroutines first to last, each made by the same function.
+func dumpOf(name string, first, last int64, by string) *stacks.Snapshot {
+	g := &stacks.Group{Count: last - first + 1, CreatedBy: stacks.NewFrame(by, "/src/app/main.go", 3)}
+	for id := first; id <= last; id++ {
+		g.Members = append(g.Members, stacks.Member{ID: id, Creator: 1})
+	}
+	return &stacks.Snapshot{Name: name, Format: stacks.Debug2, Groups: []*stacks.Group{g}}
+}
+
+func waited(name string, kind waits.Kind, p stacks.Process, taken time.Time, delay time.Duration) *waits.Profile {
+	return &waits.Profile{Name: name, Kind: kind, Process: p, Taken: taken, Sites: []waits.Site{{
+		Frames:      []*stacks.Frame{stacks.NewFrame("sync.(*Mutex).Lock", "/go/src/sync/mutex.go", 90)},
+		Contentions: int64(delay / time.Millisecond),
+		Delay:       delay,
+		Wait:        stacks.Wait{Kind: stacks.Lock, Site: -1, LockFrame: -1},
+	}}}
+}
+
+func over(w *waits.Profile, window time.Duration) *waits.Profile {
+	w.Window = window
+	return w
+}
+
+// describe is a process in one line: "name: snapshots; waits", a difference as "b-a".
+func describe(p *Process) string {
+	var snaps, ws []string
+	for _, s := range p.Snapshots {
+		snaps = append(snaps, s.Name)
+	}
+	for _, w := range p.Waits {
+		name := w.Name
+		if w.From != "" {
+			name = fmt.Sprintf("%s-%s/%v/%v", w.Name, w.From, w.Window, w.Sites[0].Delay)
+		}
+		ws = append(ws, name)
+	}
+	return p.Name + ": " + strings.Join(snaps, " ") + "; " + strings.Join(ws, " ")
+}
+
+func TestProcesses(t *testing.T) {
+	t.Parallel()
+	none := stacks.Process{}
+	sec := time.Second
+	tests := []struct {
+		name   string
+		bundle Bundle
+		origin string   // of every input
+		want   []string // by describe
+		notes  string   // parts, of all processes in order; "" for no note
+	}{
+		{name: "nothing"},
+		{
+			name:   "one snapshot",
+			bundle: Bundle{Snapshots: []*stacks.Snapshot{snapshot("/x/g.pb.gz", gateway, at(0))}},
+			want:   []string{"gateway (g.pb.gz): /x/g.pb.gz; "},
+		},
+		{
+			name: "two moments of one process",
+			bundle: Bundle{
+				Snapshots: []*stacks.Snapshot{snapshot("b", gateway, at(7)), snapshot("a", renamed, at(0))},
+			},
+			want:  []string{"gateway (a): a b; "},
+			notes: "took a and b for two moments of one process, 7.0 s apart | replicas of one build look the same | analyse each alone",
+		},
+		{
+			name:   "exactly a second apart",
+			bundle: Bundle{Snapshots: []*stacks.Snapshot{snapshot("a", gateway, at(0)), snapshot("b", gateway, at(1))}},
+			want:   []string{"gateway (a): a b; "},
+			notes:  "1.0 s apart",
+		},
+		{
+			name:   "replicas: less than a second apart",
+			bundle: Bundle{Snapshots: []*stacks.Snapshot{snapshot("a", gateway, at(0)), snapshot("b", gateway, at(0.9))}},
+			want:   []string{"gateway (a): a; ", "gateway (b): b; "},
+			notes:  "took a and b for different processes: they are of one build but not a second apart | took a and b for different processes",
+		},
+		{
+			name:   "from a URL they are one however close",
+			bundle: Bundle{Snapshots: []*stacks.Snapshot{snapshot("a", gateway, at(0)), snapshot("b", gateway, at(0.9))}},
+			origin: "http://h",
+			want:   []string{"http://h: a b; "},
+		},
+		{
+			name:   "no times",
+			bundle: Bundle{Snapshots: []*stacks.Snapshot{snapshot("a", gateway, time.Time{}), snapshot("b", gateway, time.Time{})}},
+			want:   []string{"gateway (a): a; ", "gateway (b): b; "},
+			notes:  "do not say when",
+		},
+		{
+			name: "two views of one moment",
+			bundle: Bundle{Snapshots: []*stacks.Snapshot{
+				snapshot("a", gateway, at(0)), format(snapshot("leak", gateway, at(0.1)), stacks.Leak)}},
+			want: []string{"gateway (a): a leak; "},
+		},
+		{
+			name:   "another mapping or build",
+			bundle: Bundle{Snapshots: []*stacks.Snapshot{snapshot("a", gateway, at(0)), snapshot("b", moved, at(7)), snapshot("c", rebuilt, at(9))}},
+			want:   []string{"gateway (a): a; ", "gateway (b): b; ", "gateway (c): c; "},
+		},
+		{
+			name: "a pair of each kind, with its snapshots",
+			bundle: Bundle{
+				Snapshots: []*stacks.Snapshot{snapshot("g1", gateway, at(0)), snapshot("g2", gateway, at(7))},
+				Waits: []*waits.Profile{
+					waited("block-b", waits.Block, gateway, at(7.1), 90*sec), waited("block-a", waits.Block, gateway, at(0), 20*sec),
+					waited("mutex-a", waits.Mutex, gateway, at(0), 10*sec), waited("mutex-b", waits.Mutex, gateway, at(7), 13*sec)},
+			},
+			want:  []string{"gateway (g1): g1 g2; block-b-block-a/7.1s/1m10s mutex-b-mutex-a/7s/3s"},
+			notes: "took block-a and block-b for one process, 7.1 s apart: same build and mappings, nothing negative | took mutex-a and mutex-b for one process",
+		},
+		{
+			name: "three of a kind: first and last",
+			bundle: Bundle{Waits: []*waits.Profile{
+				waited("1", waits.Block, gateway, at(0), 2*sec), waited("3", waits.Block, gateway, at(9), 8*sec), waited("2", waits.Block, gateway, at(4), 3*sec)}},
+			want:  []string{"gateway (3): ; 3-1/9s/6s"},
+			notes: "took 1 and 3 for one process | of 3 block profiles of one process, the first and the last are used",
+		},
+		{
+			name: "values that shrink prove replicas",
+			bundle: Bundle{
+				Snapshots: []*stacks.Snapshot{snapshot("g1", gateway, at(0)), snapshot("g2", gateway, at(60))},
+				Waits:     []*waits.Profile{waited("b1", waits.Block, gateway, at(0.2), 9*sec), waited("b2", waits.Block, gateway, at(60.2), 2*sec)},
+			},
+			want:  []string{"gateway (g1): g1; b1", "gateway (g2): g2; b2"},
+			notes: "took b1 and b2 for different processes: | took b1 and b2 for different processes:",
+		},
+		{
+			name: "a pair outweighs snapshots of one moment",
+			bundle: Bundle{
+				Snapshots: []*stacks.Snapshot{snapshot("g1", gateway, at(0)), snapshot("g2", gateway, at(0.5))},
+				Waits:     []*waits.Profile{waited("b1", waits.Block, gateway, at(0), 2*sec), waited("b2", waits.Block, gateway, at(5), 9*sec)},
+			},
+			want:  []string{"gateway (g1): g1 g2; b2-b1/5s/7s"},
+			notes: "took b1 and b2 for one process",
+		},
+		{
+			name: "profiles over a window are not subtracted",
+			bundle: Bundle{Waits: []*waits.Profile{
+				over(waited("1", waits.Block, gateway, at(0), 2*sec), 5*sec), over(waited("2", waits.Block, gateway, at(9), 8*sec), 5*sec)}},
+			want: []string{"gateway (1): ; 1 2"},
+		},
+		{
+			name: "waits join snapshots by build and mapping only",
+			bundle: Bundle{
+				Snapshots: []*stacks.Snapshot{snapshot("g", gateway, at(0)), snapshot("other", rebuilt, at(0))},
+				Waits:     []*waits.Profile{waited("b", waits.Block, rebuilt, at(0), sec), waited("m", waits.Mutex, gateway, at(0), sec), waited("x", waits.Mutex, none, at(0), sec)},
+			},
+			want: []string{"gateway (g): g; m", "gateway (other): other; b", "x: ; x"},
+		},
+		{
+			name: "a directory's texts join its only process",
+			bundle: Bundle{
+				Snapshots: []*stacks.Snapshot{format(snapshot("d1", none, time.Time{}), stacks.Debug1), dumpOf("d2", 1, 9, "main.main"), snapshot("g2", gateway, at(7)), snapshot("g1", gateway, at(0))},
+				Waits:     []*waits.Profile{waited("text", waits.Mutex, none, time.Time{}, sec)},
+			},
+			origin: "captures/x",
+			want:   []string{"captures/x: g1 g2 d2 d1; text"},
+			notes:  "two moments of one process",
+		},
+		{
+			name: "a directory of two processes: texts stay apart",
+			bundle: Bundle{
+				Snapshots: []*stacks.Snapshot{dumpOf("dir/d2", 1, 9, "main.main"), snapshot("dir/g2", rebuilt, at(7)), snapshot("dir/g1", gateway, at(0))}},
+			origin: "dir",
+			want:   []string{"d2: dir/d2; ", "gateway (g2): dir/g2; ", "gateway (g1): dir/g1; "},
+		},
+		{
+			name:   "texts alone in a directory",
+			bundle: Bundle{Snapshots: []*stacks.Snapshot{format(snapshot("d1", none, time.Time{}), stacks.Debug1), dumpOf("d2", 1, 9, "main.main")}},
+			origin: "dir",
+			want:   []string{"dir: d2 d1; "},
+		},
+		{
+			name: "two debug=1 texts of a directory may be replicas",
+			bundle: Bundle{Snapshots: []*stacks.Snapshot{
+				format(snapshot("p/a", none, time.Time{}), stacks.Debug1), format(snapshot("p/b", none, time.Time{}), stacks.Debug1)}},
+			origin: "p",
+			want:   []string{"a: p/a; ", "b: p/b; "},
+		},
+		{
+			name:   "two dumps of one process",
+			bundle: Bundle{Snapshots: []*stacks.Snapshot{dumpOf("x", 1, 10, "main.main"), dumpOf("x#2", 6, 30, "main.main")}},
+			want:   []string{"x: x x#2; "},
+			notes:  "took x and x#2 for two moments of one process: 5 of 10 goroutines are in both",
+		},
+		{
+			name:   "one goroutine too few in both",
+			bundle: Bundle{Snapshots: []*stacks.Snapshot{dumpOf("x", 1, 10, "main.main"), dumpOf("x#2", 7, 30, "main.main")}},
+			want:   []string{"x: x; ", "x#2: x#2; "},
+			notes:  "took x and x#2 for different processes: only 4 of 10",
+		},
+		{
+			name:   "same ids by other creators",
+			bundle: Bundle{Snapshots: []*stacks.Snapshot{dumpOf("x", 1, 10, "main.main"), dumpOf("y", 1, 10, "main.other")}},
+			want:   []string{"x: x; ", "y: y; "},
+			notes:  "only 0 of 10",
+		},
+		{
+			name:   "dumps without goroutines",
+			bundle: Bundle{Snapshots: []*stacks.Snapshot{{Name: "a", Format: stacks.Debug2}, {Name: "b", Format: stacks.Debug2}}},
+			want:   []string{"a: a; ", "b: b; "},
+			notes:  "only 0 of 0",
+		},
+		{
+			name:   "names that are alike become whole",
+			bundle: Bundle{Snapshots: []*stacks.Snapshot{snapshot("pod1/g", gateway, at(0)), snapshot("pod2/g", rebuilt, at(0))}},
+			want:   []string{"pod1/g: pod1/g; ", "pod2/g: pod2/g; "},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := tt.bundle
+			if tt.origin != "" {
+				for _, s := range b.Snapshots {
+					b.setOrigin(s.Name, tt.origin)
+				}
+				for _, w := range b.Waits {
+					b.setOrigin(w.Name, tt.origin)
+				}
+			}
+			var got, notes []string
+			for _, p := range b.Processes() {
+				got = append(got, describe(p))
+				notes = append(notes, p.Notes...)
+			}
+			if strings.Join(got, "\n") != strings.Join(tt.want, "\n") {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
+			}
+			if tt.notes == "" && len(notes) > 0 {
+				t.Errorf("notes %q, want none", notes)
+			}
+			wantParts(t, strings.Join(notes, "\n"), tt.notes)
+		})
+	}
+}
+
+// Two directories with profiles of one build are two processes: they were given apart.
+func TestProcessesOfTwoDirectories(t *testing.T) {
+	t.Parallel()
+	one, two := t.TempDir(), t.TempDir()
+	for i, dir := range []string{one, two} {
+		write(t, dir, "goroutine.pb.gz", goroutineProto(t, "b1", at(float64(60*i)), 7))
+		write(t, dir, "block.pb.gz", contentionProto(t, "b1", at(float64(60*i)), time.Second))
+	}
+	ps := Load(t.Context(), []string{one, two}, Options{}).Processes()
+	if len(ps) != 2 || ps[0].Name != one || ps[1].Name != two {
+		t.Fatalf("got %d processes", len(ps))
+	}
+	for _, p := range ps {
+		if len(p.Snapshots) != 1 || len(p.Waits) != 1 || len(p.Notes) != 0 {
+			t.Errorf("got %s, notes %q", describe(p), p.Notes)
+		}
+	}
+}
+
+// Waits given apart join the snapshots of their build where those are of one
+// place, and stay alone where they could belong to either.
+func TestProcessesAcrossOrigins(t *testing.T) {
+	t.Parallel()
+	load := func(snapshots ...string) string {
+		b := Bundle{Waits: []*waits.Profile{waited("a/block", waits.Block, gateway, at(0), time.Second), waited("c/mutex", waits.Mutex, gateway, at(0), time.Second)}}
+		b.setOrigin("a/block", "a")
+		b.setOrigin("c/mutex", "c")
+		for i, dir := range snapshots {
+			b.Snapshots = append(b.Snapshots, snapshot(dir+"/g", gateway, at(float64(9*i))))
+			b.setOrigin(dir+"/g", dir)
+		}
+		var got []string
+		for _, p := range b.Processes() {
+			got = append(got, describe(p))
+		}
+		return strings.Join(got, "\n")
+	}
+	if got, want := load("b"), "b: b/g; a/block c/mutex"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got, want := load("b", "d"), "b: b/g; \nd: d/g; \na: ; a/block\nc: ; c/mutex"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -1,0 +1,211 @@
+package ingest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+)
+
+// content is what an input holds, as far as its head tells.
+type content int
+
+const (
+	other      content = iota // text or bytes that notProfile describes
+	proto                     // a pprof protobuf, by its first fields
+	contention                // the text form of a block or mutex profile
+	dump                      // text with a goroutine's or a goroutine profile's header
+	plainText                 // text without one so far: a dump may come later in a log
+)
+
+// sniffBytes is how far the head is searched. A service that dies prints its
+// dump after its log, so it reaches well past the first lines.
+const sniffBytes = 1 << 20
+
+const tryGoroutine = "a goroutine profile: curl -o goroutine.pb.gz http://HOST:PORT/debug/pprof/goroutine"
+
+// notProfile is the error for an input that was understood and is no profile
+// contend reads.
+type notProfile struct {
+	saw string // "JSON", "a heap profile"
+	try string // what to give instead
+}
+
+func (e *notProfile) Error() string {
+	return "expected a goroutine, block or mutex profile or a goroutine dump, saw " + e.saw + "; try " + e.try
+}
+
+// magics are the beginnings of files that are taken for profiles by mistake.
+var magics = []struct{ prefix, saw, try string }{
+	{"\x28\xb5\x2f\xfd", "a zstd archive", "it unpacked: zstd -dc FILE | contend analyze -"},
+	{"PK\x03\x04", "a zip archive", "it unpacked: unzip it and give the directory"},
+	{"\xfd7zXZ\x00", "an xz archive", "it unpacked: xz -dc FILE | contend analyze -"},
+	{"BZh", "a bzip2 archive", "it unpacked: bzip2 -dc FILE | contend analyze -"},
+	{"\x04\x22\x4d\x18", "an lz4 archive", "it unpacked: lz4 -dc FILE | contend analyze -"},
+	{"\x7fELF", "an ELF binary or core file", tryGoroutine},
+	{"MZ", "a Windows binary", tryGoroutine},
+	{"\xcf\xfa\xed\xfe", "a Mach-O binary", tryGoroutine},
+	{"\xff\xfe", "UTF-16 text", "it as UTF-8: iconv -f UTF-16 -t UTF-8 FILE | contend analyze -"},
+	{"\xfe\xff", "UTF-16 text", "it as UTF-8: iconv -f UTF-16 -t UTF-8 FILE | contend analyze -"},
+}
+
+var (
+	dumpHeader = regexp.MustCompile(`goroutine \d+ (?:gp=|m=|\[)|goroutine profile: total \d`)
+	traceHead  = regexp.MustCompile(`^go 1\.\d+ trace\x00`)
+	metricLine = regexp.MustCompile(`^[a-zA-Z_:][\w:]*(?:\{.*\})? +(?:[-+]?[\d.]+(?:[eE][-+]?\d+)?|[-+]?Inf|NaN)(?: -?[\d.]+)?\r?$`)
+)
+
+// sniff says what an input holds by its first bytes. complete says that head
+// is all of it. The error, where content is other, says what it is instead.
+func sniff(head []byte, complete bool) (content, *notProfile) {
+	if len(head) == 0 {
+		return other, &notProfile{"an empty input", "taking it again: nothing was written"}
+	}
+	text := isText(head)
+	if !text {
+		for _, m := range magics {
+			if bytes.HasPrefix(head, []byte(m.prefix)) {
+				return other, &notProfile{m.saw, m.try}
+			}
+		}
+		switch {
+		case len(head) > 262 && string(head[257:262]) == "ustar":
+			return other, &notProfile{"a tar archive", "it unpacked: tar -xf FILE and give the directory"}
+		case traceHead.Match(head):
+			return other, &notProfile{"a Go execution trace", tryGoroutine + ", or go tool trace -pprof=sync FILE for its blocking profile"}
+		case isZlib(head):
+			return other, &notProfile{"zlib-compressed data", "it unpacked: pigz -dc FILE | contend analyze -"}
+		case looksProto(head, complete):
+			return proto, nil
+		case dumpHeader.Match(head): // a log with a hole or control characters in it
+			return dump, nil
+		}
+		return other, &notProfile{"binary data that is no pprof profile", tryGoroutine}
+	}
+	return sniffText(head, complete)
+}
+
+func sniffText(head []byte, complete bool) (content, *notProfile) {
+	start := bytes.TrimLeft(head, " \t\r\n")
+	switch {
+	case len(start) == 0 && complete:
+		return other, &notProfile{"nothing but blank lines", "taking it again: nothing was written"}
+	case dumpHeader.Match(head) && !(isJSON(start, complete) && !bytes.Contains(head, []byte(".go:"))):
+		return dump, nil // also inside a JSON log record, which has the files; prose about a goroutine has not
+	case hasLine(head, "--- contention:") || hasLine(head, "--- mutex:"):
+		return contention, nil // but not C++'s "--- contentionz"
+	case isHTML(start):
+		return other, &notProfile{"HTML (a login or an error page?)", "the address with credentials, or " + tryGoroutine}
+	case isJSON(start, complete):
+		return other, &notProfile{"JSON", tryGoroutine}
+	case hasAnyPrefix(start, "heap profile:", "--- heapz"):
+		return other, wrongKind("heap")
+	case hasAnyPrefix(start, "threadcreate profile:", "--- threadz"):
+		return other, wrongKind("threadcreate")
+	case isMetrics(start):
+		return other, &notProfile{"Prometheus metrics", "a profile or dump beside it: metrics are not read by this version, contend reads goroutine, block and mutex profiles and dumps"}
+	}
+	return plainText, nil
+}
+
+// wrongKind is the error for a pprof profile that does not say who waits.
+func wrongKind(kind string) *notProfile {
+	switch kind {
+	case "cpu":
+		return &notProfile{"a CPU profile, which shows what runs and not what waits", tryGoroutine}
+	case "heap", "allocs":
+		return &notProfile{"a " + kind + " profile, which shows memory", tryGoroutine}
+	case "threadcreate":
+		return &notProfile{"a threadcreate profile, which shows threads", tryGoroutine}
+	case "trace":
+		return &notProfile{"the address of an execution trace", tryGoroutine}
+	}
+	return &notProfile{"a " + kind + " profile", tryGoroutine}
+}
+
+// isText reports whether head has none of the control characters that text
+// never holds; a colour's escape is let through.
+func isText(head []byte) bool {
+	for _, c := range head {
+		if c < ' ' && c != '\n' && c != '\t' && c != '\r' && c != '\f' && c != 0x1b {
+			return false
+		}
+	}
+	return !bytes.HasPrefix(head, []byte("\xff\xfe")) && !bytes.HasPrefix(head, []byte("\xfe\xff"))
+}
+
+// isZlib recognises RFC 1950's header: deflate, a window up to 32 KiB, and a
+// check that makes the two bytes a multiple of 31.
+func isZlib(head []byte) bool {
+	return len(head) > 2 && head[0] == 0x78 && (int(head[0])<<8|int(head[1]))%31 == 0
+}
+
+func isHTML(start []byte) bool {
+	low := bytes.ToLower(start[:min(len(start), 64)])
+	return hasAnyPrefix(low, "<!doctype html", "<html", "<head", "<body", "<?xml", "<!--")
+}
+
+// isJSON reports whether text is one JSON value. A log of one JSON object a
+// line is not: a dump may come in a later line.
+func isJSON(start []byte, complete bool) bool {
+	if len(start) == 0 || start[0] != '{' && start[0] != '[' {
+		return false
+	}
+	if complete {
+		return json.Valid(start)
+	}
+	line, _, more := bytes.Cut(start, []byte("\n"))
+	line = bytes.TrimSpace(line)
+	if more && json.Valid(line) {
+		return false
+	}
+	// One long line may be a single log record, whose message is the dump.
+	return hasAnyPrefix(line, `{"`, "[{", "[[", "[\"") || string(line) == "{" || string(line) == "["
+}
+
+// isMetrics reports whether text is in the Prometheus exposition format: its
+// first lines are comments of that format or samples, with no other between.
+func isMetrics(start []byte) bool {
+	const enough = 5 // lines
+	samples := 0
+	for line := range bytes.Lines(start) {
+		line = bytes.TrimRight(line, "\r\n")
+		switch {
+		case hasAnyPrefix(line, "# HELP ", "# TYPE ", "# UNIT ", "# EOF"):
+			return true
+		case len(line) == 0 || line[0] == '#':
+		case metricLine.Match(line):
+			samples++
+		default:
+			return false
+		}
+		if samples == enough {
+			break
+		}
+	}
+	return samples > 0
+}
+
+// hasLine reports whether a line of b begins with prefix.
+func hasLine(b []byte, prefix string) bool {
+	return bytes.HasPrefix(b, []byte(prefix)) || bytes.Contains(b, []byte("\n"+prefix))
+}
+
+func hasAnyPrefix(b []byte, prefixes ...string) bool {
+	for _, p := range prefixes {
+		if bytes.HasPrefix(b, []byte(p)) {
+			return true
+		}
+	}
+	return false
+}
+
+func bytesText(n int64) string {
+	switch {
+	case n >= 1<<30 && n%(1<<30) == 0:
+		return fmt.Sprintf("%d GiB", n>>30)
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

@@ -1,0 +1,3 @@
+module waits.example
+
+go 1.20
