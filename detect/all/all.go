@@ -1,0 +1,26 @@
+// Package all is the list of every detector.
+package all
+
+import (
+	"github.com/contend/contend/detect"
+	"github.com/contend/contend/detect/applock"
+	"github.com/contend/contend/detect/cpubound"
+	"github.com/contend/contend/detect/deadlock"
+	"github.com/contend/contend/detect/downstream"
+	"github.com/contend/contend/detect/goroutineleak"
+	"github.com/contend/contend/detect/poolwait"
+	"github.com/contend/contend/detect/telemetryblock"
+)
+
+// Detectors are all detectors, sorted by name.
+func Detectors() []*detect.Detector {
+	return []*detect.Detector{
+		applock.Detector,
+		cpubound.Detector,
+		deadlock.Detector,
+		downstream.Detector,
+		goroutineleak.Detector,
+		poolwait.Detector,
+		telemetryblock.Detector,
+	}
+}

@@ -1,0 +1,62 @@
+// Package cpubound finds a process that uses all the CPU it may: its requests
+// run or queue for a CPU, and wait for nothing else.
+package cpubound
+
+import (
+	_ "embed"
+	"fmt"
+
+	"github.com/contend/contend/detect"
+	"github.com/contend/contend/ingest/stacks"
+)
+
+//go:embed README.md
+var doc string
+
+// Detector is the detector's value.
+var Detector = &detect.Detector{
+	Name:    "cpubound",
+	Title:   "the process uses all the CPU it may",
+	Role:    detect.Cause,
+	Doc:     doc,
+	Needs:   []detect.Need{{Input: detect.Stacks}},
+	NoAlert: "this version has no series; CPU against its limit is the alert to have",
+	Run:     run,
+}
+
+func run(p *detect.Pass) error {
+	v := p.Stacks
+	if v == nil {
+		p.RuleOut("no snapshot of what runs")
+		return nil
+	}
+	busy := func(c *detect.Crowd) bool {
+		return c.Wait.Kind == stacks.Running || c.Wait.Kind == stacks.Runnable
+	}
+	n, _ := v.Sum(busy)
+	share := v.Share(n)
+	// Half of the requests on or for a CPU: below that more of them wait for
+	// something else than compute. Five, since that many run at once on any larger machine.
+	if share < 0.5 || n < detect.MaterialCalls {
+		p.RuleOut("%s run or queue for a CPU", v.Of(n, 0))
+		return nil
+	}
+	top := v.Sites(busy)[0]
+	f := detect.Finding{Wait: "cpu", Severity: detect.SeverityOf(share), Confidence: detect.ConfidenceOf(v, n)}
+	f.Name(top.Site)
+	v.Count(&f, n, 0)
+	f.Summary = fmt.Sprintf("%s run or queue for a CPU, most in %s: busy, not blocked", v.Of(n, 0), top.Site.Func)
+	f.Evidence = v.SiteEvidence(top)
+	if runnable, _ := v.Sum(func(c *detect.Crowd) bool { return c.Wait.Kind == stacks.Runnable }); v.Snapshot.HasStates() {
+		f.Evidence = append(f.Evidence, detect.Evidence{Text: fmt.Sprintf("%s of them are runnable: they queue for a CPU", detect.Thousands(runnable)), Input: v.Name, Count: runnable})
+	} else {
+		f.Confidence = detect.Weaker(f.Confidence, detect.Medium)
+		f.Warnings = append(f.Warnings, "this format does not tell running from queueing for a CPU: on a machine with more CPUs than these requests, it is only busy")
+	}
+	f.Next = []string{
+		"take a CPU profile: it says which code uses the CPU (go tool pprof http://HOST/debug/pprof/profile)",
+		"look at the CPU limit and at throttling by quota, then add CPU or instances, or admit fewer requests",
+	}
+	p.Report(f)
+	return nil
+}

@@ -1,0 +1,238 @@
+// Package detect concludes: it turns a Bundle into a Report of findings, a
+// budget of where the requests in flight are, and a verdict.
+package detect
+
+import (
+	"time"
+)
+
+// Role is where a detector stands in the story of an incident.
+type Role string
+
+const (
+	Trigger  Role = "trigger"  // what set it off
+	Cause    Role = "cause"    // what holds the requests
+	Symptom  Role = "symptom"  // what follows from it
+	Forecast Role = "forecast" // what will happen at a higher load
+)
+
+// Severity of a finding, worst first.
+type Severity string
+
+const (
+	Critical Severity = "critical" // most requests are held
+	Warning  Severity = "warning"  // a material share is held
+	Info     Severity = "info"     // worth knowing; never alone a verdict
+)
+
+// Confidence says how sure a finding is; its warnings say why not surer.
+type Confidence string
+
+const (
+	High   Confidence = "high"
+	Medium Confidence = "medium"
+	Low    Confidence = "low"
+)
+
+// InputKind is a kind of input a detector can work from.
+type InputKind string
+
+const (
+	Stacks InputKind = "stacks" // a goroutine profile or dump
+	Waits  InputKind = "waits"  // a block or mutex profile
+)
+
+// Need is one kind of input that suffices for a detector.
+type Need struct {
+	Input InputKind
+}
+
+// Detector is one thing contend can find. It is a value in a sorted list;
+// its name is spelled the same everywhere: folder, package, --detector, documentation.
+type Detector struct {
+	Name, Title string
+	Role        Role
+	Doc         string // the folder's README.md: what it means, look-alikes, what to do, proof
+	Needs       []Need // any one suffices
+	NoAlert     string // why no alert on series can see this
+	Run         func(*Pass) error
+}
+
+// Unit is what a finding counts.
+type Unit string
+
+const (
+	Requests    Unit = "requests"    // goroutines under a server handler
+	Goroutines  Unit = "goroutines"  // where nothing runs under a handler: goroutines that are not idle
+	Contentions Unit = "contentions" // events of a cumulative profile: shares, not concurrency
+	Samples     Unit = "samples"     // of a wall-clock profile: shares, not counts
+)
+
+// Finding is one conclusion with its evidence. Fields that do not apply are
+// zero and left out of the JSON.
+type Finding struct {
+	Detector   string     `json:"detector"`
+	Role       Role       `json:"role"`
+	Severity   Severity   `json:"severity"`
+	Confidence Confidence `json:"confidence"`
+	Summary    string     `json:"summary"`
+	Job        string     `json:"job,omitempty"`
+	Instances  []string   `json:"instances,omitempty"`
+	Process    string     `json:"process,omitempty"` // which process, where a call had several
+
+	Wait     string `json:"wait,omitempty"`     // a stacks.Kind, or "cpu"
+	Package  string `json:"package,omitempty"`  // path of the package whose code waits
+	Function string `json:"function,omitempty"` // the function that waits, fully qualified
+	Library  string `json:"library,omitempty"`  // module@version, where the file paths tell
+	Lock     string `json:"lock,omitempty"`     // address, 0x…
+
+	Blocked    float64 `json:"blocked,omitempty"` // how many wait here, in Unit
+	Total      float64 `json:"total,omitempty"`   // of how many, in Unit
+	Unit       Unit    `json:"unit,omitempty"`
+	Requests   int64   `json:"requests,omitempty"`   // requests in flight in the process
+	Goroutines int64   `json:"goroutines,omitempty"` // goroutines in the process
+
+	Holder   *Holder    `json:"holder,omitempty"`
+	Holds    string     `json:"holds,omitempty"` // where there is no holder: "leaked", "brief" …, in words
+	Window   *Window    `json:"window,omitempty"`
+	Evidence []Evidence `json:"evidence,omitempty"`
+	Next     []string   `json:"next,omitempty"` // what to do, most useful first
+	Warnings []string   `json:"warnings,omitempty"`
+
+	// Weight is the share of what is in flight that the finding holds, 0 to 1,
+	// where it is not Blocked of Total (a lock's waiters can be more than its requests).
+	Weight float64 `json:"-"`
+	// Outranks lifts a cause above shares: see verdict.go.
+	Outranks int `json:"-"`
+}
+
+// Holder is the goroutine that likely holds a lock: it stands, not waiting for that
+// lock, inside a function that the waiters enter by locking it.
+type Holder struct {
+	Goroutine int64    `json:"goroutine,omitempty"` // id, where the input has ids
+	Function  string   `json:"function"`            // the function inside which it holds the lock
+	State     string   `json:"state,omitempty"`     // "runnable", "IO wait", …
+	Wait      string   `json:"wait,omitempty"`      // what it waits for itself, in words: "socket in net/http.(*persistConn).roundTrip"
+	Stack     []string `json:"stack,omitempty"`     // its frames, leaf first, cut to a few
+	Count     int64    `json:"count,omitempty"`     // how many goroutines fit, where it is more than one
+}
+
+// Window is the time a finding or an input covers.
+type Window struct {
+	Start time.Time `json:"start"`
+	End   time.Time `json:"end"`
+}
+
+// Evidence is a number and where it was read.
+type Evidence struct {
+	Text  string   `json:"text"`            // a sentence with its numbers
+	Input string   `json:"input,omitempty"` // the input it was read from
+	Stack []string `json:"stack,omitempty"` // frames, leaf first
+	Count float64  `json:"count,omitempty"` // how many stand in that stack
+}
+
+// Share is one line of the budget: how many requests are at one place, as
+// three independent measures. A nil measure is one that could not be taken.
+type Share struct {
+	Where  string   `json:"where"` // a BudgetPlace
+	Now    Measures `json:"now"`
+	Before Measures `json:"before,omitzero"`
+}
+
+// Measures are one quantity read three ways, all in requests.
+type Measures struct {
+	Series *float64 `json:"series,omitempty"`
+	Stacks *float64 `json:"stacks,omitempty"`
+	Waits  *float64 `json:"waits,omitempty"`
+}
+
+// Verdict is the answer to "why is it slow?". Cause is "" where nothing was found.
+type Verdict struct {
+	Cause      string      `json:"cause"`
+	Trigger    string      `json:"trigger,omitempty"`
+	Confidence Confidence  `json:"confidence,omitempty"`
+	Summary    string      `json:"summary"`
+	Job        string      `json:"job,omitempty"`
+	Instances  *Affected   `json:"instances,omitempty"`
+	Story      []StoryLine `json:"story,omitempty"`
+}
+
+// Affected counts the processes that share a verdict.
+type Affected struct {
+	Affected int `json:"affected"`
+	Total    int `json:"total"`
+}
+
+// StoryLine is one event of an incident.
+type StoryLine struct {
+	At       time.Time `json:"at"`
+	Detector string    `json:"detector"`
+	Summary  string    `json:"summary"`
+}
+
+// RuledOut is a cause that was looked for and not found, with its numbers.
+type RuledOut struct {
+	Detector string `json:"detector"`
+	Reason   string `json:"reason"`
+	Process  string `json:"process,omitempty"`
+}
+
+// Skipped is a detector that could not look, and why.
+type Skipped struct {
+	Detector string `json:"detector"`
+	Reason   string `json:"reason"`
+	Process  string `json:"process,omitempty"`
+}
+
+// Input is one input as it was read, with its loss.
+type Input struct {
+	Name       string           `json:"name"`
+	Kind       string           `json:"kind"` // goroutine, block, mutex, wallclock, goroutineleak
+	Format     string           `json:"format,omitempty"`
+	Process    string           `json:"process,omitempty"`
+	Taken      *time.Time       `json:"taken,omitempty"`
+	Window     string           `json:"window,omitempty"` // Go duration the values were gathered over
+	Use        string           `json:"use,omitempty"`    // "difference from X", "earlier snapshot", …
+	Goroutines *GoroutineCounts `json:"goroutines,omitempty"`
+	Error      string           `json:"error,omitempty"` // why it could not be read
+}
+
+// GoroutineCounts is the loss report of one dump.
+type GoroutineCounts struct {
+	Declared int64 `json:"declared,omitempty"`
+	Read     int64 `json:"read"`
+	Lost     int64 `json:"lost"`
+}
+
+// Growth is one line of a comparison with --base.
+type Growth struct {
+	Wait        string  `json:"wait"`
+	Function    string  `json:"function"`
+	Before      int64   `json:"before"` // goroutines
+	Now         int64   `json:"now"`
+	ShareBefore float64 `json:"share_before"` // of all goroutines, 0 to 1
+	ShareNow    float64 `json:"share_now"`
+}
+
+// Report is everything concluded from one Bundle.
+type Report struct {
+	Schema   string     `json:"schema"`
+	Verdict  Verdict    `json:"verdict"`
+	Findings []Finding  `json:"findings"`
+	Budget   []Share    `json:"budget"`
+	RuledOut []RuledOut `json:"ruled_out"`
+	Skipped  []Skipped  `json:"skipped"`
+	Base     []Growth   `json:"base,omitempty"` // what grew against --base, largest first
+	Inputs   []Input    `json:"inputs"`
+	Warnings []string   `json:"warnings"`
+}
+
+// Schema is the version of the JSON form; it changes when a field changes meaning or goes.
+const Schema = "contend.report/v1"
+
+// Options are the user's choices.
+type Options struct {
+	Telemetry []string // import-path prefixes the user counts as telemetry
+	Detectors []string // run only these; all where empty
+	Labels    bool     // show label values
+}

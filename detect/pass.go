@@ -1,0 +1,213 @@
+package detect
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/contend/contend/ingest/stacks"
+)
+
+// What is material. A share of 20 % and three goroutines make a cause; below
+// that contention is everyday: the healthy captures show up to 6 % of requests
+// at one lock in a snapshot. Under 5 % nothing is said at all.
+const (
+	mentionShare  = 0.05
+	materialShare = 0.20
+	criticalShare = 0.50
+	materialCount = 3
+	// A service that is well always has a few requests waiting for an answer or
+	// a permit when one looks: the idle capture had two or three. Only waits for
+	// locks are rare enough to tell at three.
+	MaterialCalls = 5
+	// firmCount is how many a finding takes to be of high confidence: ten in one
+	// place at once is no accident of the moment.
+	firmCount = 10
+	// A cumulative profile is since the process began, however long that is. A
+	// second of delay, and 100 µs a wait, is what it takes to be more than the
+	// crumbs that every busy process leaves.
+	cumulativeSeconds = 1.0
+	cumulativeWait    = 100e-6
+)
+
+// Pass is what one detector is given of one process; it reports into it.
+type Pass struct {
+	Detector *Detector
+	Options  Options
+	Process  string
+	Stacks   *View // the snapshot shares are read from; nil where there is none
+	Detail   *View // a snapshot with ids and addresses, of about the same moment; may be Stacks itself; nil where there is none
+	Earlier  *View // an earlier snapshot of the same process; nil where there is none
+	Growth   *View // a difference of two goroutine profiles (?seconds=N); nil where there is none
+	Leaks    *View // a goroutineleak profile; nil where there is none
+	Block    *View // nil where there is none
+	Mutex    *View // nil where there is none
+
+	findings []Finding
+	ruledOut []RuledOut
+}
+
+// Report adds a finding; role and detector are filled in.
+func (p *Pass) Report(f Finding) {
+	f.Detector, f.Role = p.Detector.Name, p.Detector.Role
+	f.Process = p.Process
+	p.findings = append(p.findings, f)
+}
+
+// RuleOut says that the detector looked and found nothing material, with its numbers.
+func (p *Pass) RuleOut(format string, args ...any) {
+	p.ruledOut = append(p.ruledOut, RuledOut{Detector: p.Detector.Name, Reason: fmt.Sprintf(format, args...), Process: p.Process})
+}
+
+// Main is the view shares are read from: the snapshot, else the block profile,
+// else the mutex profile.
+func (p *Pass) Main() *View {
+	for _, v := range [...]*View{p.Stacks, p.Block, p.Mutex} {
+		if v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+// Material reports whether n of view v is worth a finding at all: at least
+// atLeast of them and a mentionable share. Cumulative profiles, whose n are
+// seconds, need a second of delay instead.
+func (v *View) Material(n float64, events int64, atLeast float64) bool {
+	if v.Share(n) < mentionShare {
+		return false
+	}
+	if v.Cumulative && v.Kind == Waits {
+		return v.Share(n) >= materialShare && n >= cumulativeSeconds && events > 0 && n/float64(events) >= cumulativeWait
+	}
+	// The mean over a window is no whole number: 4.6 waiting is five at times.
+	return math.Round(n) >= atLeast
+}
+
+// SeverityOf a share of what is in flight.
+func SeverityOf(share float64) Severity {
+	switch {
+	case share >= criticalShare:
+		return Critical
+	case share >= materialShare:
+		return Warning
+	}
+	return Info
+}
+
+// ConfidenceOf n waiting in view v.
+func ConfidenceOf(v *View, n float64) Confidence {
+	share := v.Share(n)
+	switch {
+	case v.Cumulative:
+		return Low
+	case share >= criticalShare && n >= firmCount:
+		return High
+	case share >= materialShare && math.Round(n) >= materialCount:
+		return Medium
+	}
+	return Low
+}
+
+// Weaker is the lesser of two confidences.
+func Weaker(a, b Confidence) Confidence {
+	rank := map[Confidence]int{High: 2, Medium: 1, Low: 0}
+	if rank[a] < rank[b] {
+		return a
+	}
+	return b
+}
+
+// Count fills in how many of how many wait, in the units v can give.
+func (v *View) Count(f *Finding, n float64, events int64) {
+	f.Unit = v.Unit
+	switch {
+	case v.Unit == Contentions:
+		f.Blocked, f.Total = float64(events), float64(v.Events)
+	case v.Kind == Waits:
+		f.Blocked, f.Total = round1(n), round1(v.InFlight)
+		if v.ByRequest {
+			f.Requests = int64(math.Round(v.Requests))
+		}
+	default:
+		f.Blocked, f.Total = n, v.InFlight
+		if v.ByRequest {
+			f.Requests = int64(v.Requests)
+		}
+		f.Goroutines = int64(v.Goroutines)
+	}
+}
+
+func round1(x float64) float64 { return math.Round(x*10) / 10 }
+
+// Of says "n of m requests", in v's measure.
+func (v *View) Of(n float64, events int64) string {
+	switch {
+	case v.Unit == Contentions:
+		return fmt.Sprintf("%.0f %% of the delay since the process began (%s in %s waits)", 100*v.Share(n), seconds(n), Thousands(float64(events)))
+	case v.Unit == Samples:
+		return fmt.Sprintf("%.0f %% of the samples", 100*v.Share(n))
+	case v.Kind == Waits:
+		return fmt.Sprintf("on average %s of %s waiting %s", Thousands(round1(n)), Thousands(round1(v.InFlight)), v.Unit)
+	}
+	unit := string(v.Unit)
+	if v.Unit == Goroutines {
+		unit = "goroutines that are not idle"
+	}
+	return fmt.Sprintf("%s of %s %s", Thousands(n), Thousands(v.InFlight), unit)
+}
+
+// seconds prints a duration for people.
+func seconds(s float64) string {
+	switch {
+	case s >= 1:
+		return Thousands(round1(s)) + " s"
+	case s >= 1e-3:
+		return fmt.Sprintf("%.3g ms", s*1e3)
+	}
+	return fmt.Sprintf("%.3g µs", s*1e6)
+}
+
+// Thousands prints a number with separators, and one decimal where it has any.
+func Thousands(x float64) string {
+	s := strconv.FormatFloat(math.Abs(x), 'f', -1, 64)
+	whole, frac, _ := strings.Cut(s, ".")
+	var b strings.Builder
+	for i, c := range whole {
+		if i > 0 && (len(whole)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(c)
+	}
+	if frac != "" {
+		b.WriteByte('.')
+		b.WriteString(frac[:min(len(frac), 1)])
+	}
+	if x < 0 {
+		return "-" + b.String()
+	}
+	return b.String()
+}
+
+// Name fills in where f's goroutines wait: function, package and library of a site.
+func (f *Finding) Name(site *stacks.Frame) {
+	if site == nil {
+		return
+	}
+	f.Function, f.Package, f.Library = site.Func, site.Package, site.Library()
+}
+
+// FirstCaller is the first frame above i outside the standard library and
+// outside site's own package: whose code it is that asked.
+func FirstCaller(frames []*stacks.Frame, i int) *stacks.Frame {
+	if i < 0 || i >= len(frames) {
+		return nil
+	}
+	for _, f := range frames[i+1:] {
+		if !f.Std && f.Package != frames[i].Package && f.Package != "" && f.Package != "runtime" {
+			return f
+		}
+	}
+	return nil
+}

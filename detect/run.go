@@ -1,0 +1,263 @@
+package detect
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/contend/contend/ingest"
+	"github.com/contend/contend/ingest/stacks"
+	"github.com/contend/contend/ingest/waits"
+)
+
+// Run analyses a bundle with the given detectors. base, which may be nil, is
+// what to compare with. Every input that failed to load is in the report with
+// its error; a detector's own failure is a warning, and the others still run.
+func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
+	r := &Report{Schema: Schema, Findings: []Finding{}, Budget: []Share{}, RuledOut: []RuledOut{}, Skipped: []Skipped{}, Inputs: []Input{}, Warnings: []string{}}
+	procs := b.Processes()
+	var passes []*Pass
+	for _, proc := range procs {
+		name := ""
+		if len(procs) > 1 {
+			name = proc.Name
+		}
+		p := prepare(proc, name, opt)
+		passes = append(passes, p)
+		for _, d := range detectors {
+			if len(opt.Detectors) > 0 && !slices.Contains(opt.Detectors, d.Name) {
+				continue
+			}
+			p.Detector = d
+			if reason := unmet(d, p); reason != "" {
+				r.Skipped = append(r.Skipped, Skipped{Detector: d.Name, Reason: reason, Process: name})
+				continue
+			}
+			before := len(p.findings)
+			if err := d.Run(p); err != nil {
+				r.Warnings = append(r.Warnings, fmt.Sprintf("detector %s: %v", d.Name, err))
+				continue
+			}
+			p.settle(before)
+		}
+		r.Inputs = append(r.Inputs, inputsOf(proc, name, p)...)
+		r.Warnings = append(r.Warnings, proc.Notes...)
+		r.Warnings = append(r.Warnings, inputWarnings(proc)...)
+	}
+	for _, f := range b.Failures {
+		r.Inputs = append(r.Inputs, Input{Name: f.Name, Error: f.Err.Error()})
+	}
+	for _, u := range b.Unused {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%s: not used: %s", u.Name, u.Reason))
+	}
+	decide(r, passes)
+	if base != nil {
+		r.Base = compare(base, b)
+		for _, f := range base.Failures {
+			r.Inputs = append(r.Inputs, Input{Name: f.Name, Use: "base", Error: f.Err.Error()})
+		}
+	}
+	return r
+}
+
+// prepare picks what each of a process's inputs is good for. Shares come from
+// the protobuf profile where there is one, since it is complete, locks and
+// holders from the text dump.
+func prepare(proc *ingest.Process, name string, opt Options) *Pass {
+	p := &Pass{Options: opt, Process: name}
+	var snaps []*stacks.Snapshot
+	for _, s := range proc.Snapshots {
+		switch {
+		case s.Format == stacks.Leak:
+			p.Leaks = SnapshotView(s, opt)
+		case s.Growth:
+			p.Growth = SnapshotView(s, opt)
+		default:
+			snaps = append(snaps, s)
+		}
+	}
+	latest := pickLatest(snaps)
+	if latest != nil {
+		p.Stacks = SnapshotView(latest, opt)
+		if latest.HasStates() {
+			p.Detail = p.Stacks
+		}
+		for _, s := range snaps {
+			if s.HasStates() && p.Detail == nil {
+				p.Detail = SnapshotView(s, opt)
+			}
+		}
+		if e := pickEarlier(snaps, latest); e != nil {
+			p.Earlier = SnapshotView(e, opt)
+		}
+	}
+	for _, w := range proc.Waits {
+		v := WaitsView(w, opt)
+		switch {
+		case w.Kind == waits.Mutex && better(p.Mutex, v):
+			p.Mutex = v
+		case w.Kind == waits.Block && better(p.Block, v):
+			p.Block = v
+		}
+	}
+	return p
+}
+
+// better prefers a profile over a window to a cumulative one.
+func better(old, v *View) bool {
+	return old == nil || old.Cumulative && !v.Cumulative
+}
+
+// pickLatest is the latest snapshot of the best format: protobuf before text
+// with states before text with counts; a wall-clock profile only where there is nothing else.
+func pickLatest(snaps []*stacks.Snapshot) *stacks.Snapshot {
+	rank := func(s *stacks.Snapshot) int {
+		switch s.Format {
+		case stacks.Protobuf:
+			return 3
+		case stacks.Debug2, stacks.Traceback:
+			return 2
+		case stacks.Debug1:
+			return 1
+		}
+		return 0
+	}
+	var best *stacks.Snapshot
+	for _, s := range snaps {
+		if best == nil || rank(s) > rank(best) || rank(s) == rank(best) && !s.Taken.Before(best.Taken) {
+			best = s
+		}
+	}
+	return best
+}
+
+// pickEarlier is the earliest snapshot of latest's format.
+func pickEarlier(snaps []*stacks.Snapshot, latest *stacks.Snapshot) *stacks.Snapshot {
+	for _, s := range snaps {
+		if s != latest && s.Format == latest.Format && !s.Taken.After(latest.Taken) {
+			return s
+		}
+	}
+	return nil
+}
+
+// unmet says why d cannot look at p's inputs; "" where it can.
+func unmet(d *Detector, p *Pass) string {
+	var wanted []string
+	for _, n := range d.Needs {
+		switch n.Input {
+		case Stacks:
+			if p.Stacks != nil || p.Leaks != nil || p.Growth != nil {
+				return ""
+			}
+			wanted = append(wanted, "a goroutine profile or dump")
+		case Waits:
+			if p.Block != nil || p.Mutex != nil {
+				return ""
+			}
+			wanted = append(wanted, "a block or mutex profile")
+		}
+	}
+	return "needs " + strings.Join(wanted, " or ") + ", which the input does not have"
+}
+
+// settle keeps what the detector ruled out only where it found nothing, and
+// keeps the promise that one which looked says so.
+func (p *Pass) settle(before int) {
+	said := p.ruledOut[:0]
+	seen := false
+	for _, r := range p.ruledOut {
+		if r.Detector != p.Detector.Name {
+			said = append(said, r)
+		} else if len(p.findings) == before {
+			said = append(said, r)
+			seen = true
+		}
+	}
+	p.ruledOut = said
+	if !seen && len(p.findings) == before {
+		p.RuleOut("looked, found none")
+	}
+}
+
+func inputsOf(proc *ingest.Process, name string, p *Pass) []Input {
+	var out []Input
+	for _, s := range proc.Snapshots {
+		in := Input{Name: s.Name, Kind: "goroutine", Format: string(s.Format), Process: name, Taken: when(s.Taken)}
+		switch s.Format {
+		case stacks.Wallclock:
+			in.Kind = "wallclock"
+		case stacks.Leak:
+			in.Kind = "goroutineleak"
+		}
+		in.Goroutines = &GoroutineCounts{Declared: s.Loss.Declared, Read: s.Loss.Read, Lost: s.Loss.Lost}
+		switch {
+		case s.Growth:
+			in.Use = "growth over its seconds"
+		case p.Stacks != nil && p.Stacks.Snapshot == s:
+			in.Use = "shares"
+			if p.Detail == p.Stacks {
+				in.Use = "shares, locks and holders"
+			}
+		case p.Detail != nil && p.Detail.Snapshot == s:
+			in.Use = "locks and holders"
+		case p.Earlier != nil && p.Earlier.Snapshot == s:
+			in.Use = "earlier snapshot"
+		}
+		out = append(out, in)
+	}
+	for _, w := range proc.Waits {
+		in := Input{Name: w.Name, Kind: string(w.Kind), Process: name, Taken: when(w.Taken)}
+		if w.Window > 0 {
+			in.Window = w.Window.Round(time.Millisecond).String()
+		}
+		in.Use = "cumulative: shares since the process began"
+		if w.From != "" {
+			in.Use = "difference from " + w.From
+		} else if w.Window > 0 {
+			in.Use = "over its seconds"
+		}
+		out = append(out, in)
+	}
+	return out
+}
+
+func when(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+func inputWarnings(proc *ingest.Process) []string {
+	var out []string
+	for _, s := range proc.Snapshots {
+		for _, w := range s.Warnings {
+			out = append(out, s.Name+": "+w)
+		}
+		l := s.Loss
+		if l.Lost > 0 {
+			out = append(out, fmt.Sprintf("%s: %s goroutines lost: shares are of the %s that could be read", s.Name, Thousands(float64(l.Lost)), Thousands(float64(l.Read))))
+		}
+		if l.NoStack > 0 {
+			out = append(out, fmt.Sprintf("%s: %s goroutines were running on other threads, which the runtime could not print", s.Name, Thousands(float64(l.NoStack))))
+		}
+		states := make([]string, 0, len(l.UnknownState))
+		for state := range l.UnknownState {
+			states = append(states, state)
+		}
+		sort.Strings(states)
+		for _, state := range states {
+			out = append(out, fmt.Sprintf("%s: state %q of %d goroutines is of no known Go release; their frames decide", s.Name, state, l.UnknownState[state]))
+		}
+	}
+	for _, w := range proc.Waits {
+		for _, t := range w.Warnings {
+			out = append(out, w.Name+": "+t)
+		}
+	}
+	return out
+}

@@ -1,0 +1,116 @@
+package detect
+
+import (
+	"fmt"
+	"sort"
+
+	"github.com/contend/contend/ingest/stacks"
+)
+
+// SiteSum is the goroutines in scope that wait at one function, whatever
+// brought them there.
+type SiteSum struct {
+	Site      *stacks.Frame
+	Kind      stacks.Kind // what most wait for
+	N         float64     // in the measure of Crowd.N
+	Events    int64
+	Telemetry Telemetry
+	Crowds    []*Crowd // the crowds that wait (helpers where requests wait through them), largest first
+}
+
+// Sites adds up, by the function they wait at, the crowds in scope that want
+// accepts, the largest first. A request that waits through a helper is counted where the helper waits.
+func (v *View) Sites(want func(*Crowd) bool) []*SiteSum {
+	byFunc := map[string]*SiteSum{}
+	var out []*SiteSum
+	for _, c := range v.Crowds {
+		if !v.InScope(c) {
+			continue
+		}
+		at := c.For()
+		site := at.Site()
+		if site == nil || !want(at) {
+			continue
+		}
+		s := byFunc[site.Func]
+		if s == nil {
+			s = &SiteSum{Site: site, Kind: at.Wait.Kind, Telemetry: at.Telemetry}
+			byFunc[site.Func] = s
+			out = append(out, s)
+		}
+		s.N += c.N
+		s.Events += c.Events
+		s.Crowds = append(s.Crowds, at)
+	}
+	sort.SliceStable(out, func(i, j int) bool { return out[i].N > out[j].N })
+	return out
+}
+
+// Sum adds up the crowds in scope that want accepts.
+func (v *View) Sum(want func(*Crowd) bool) (n float64, events int64) {
+	for _, c := range v.Crowds {
+		if v.InScope(c) && want(c.For()) {
+			n += c.N
+			events += c.Events
+		}
+	}
+	return n, events
+}
+
+// SiteEvidence shows the largest stacks of a site and who called it.
+func (v *View) SiteEvidence(s *SiteSum) []Evidence {
+	const most = 3 // one screen
+	var out []Evidence
+	for _, c := range s.Crowds[:min(len(s.Crowds), most)] {
+		out = append(out, Evidence{
+			Text:  fmt.Sprintf("%s wait in %s%s", v.amount(c.N, c.Events), c.Site().Func, calledFrom(c)),
+			Input: v.Name, Count: round1(c.N), Stack: shortStack(c.Frames, c.Wait.Site, c.Wait.Site+5),
+		})
+	}
+	return out
+}
+
+// InView looks in another view of the process for goroutines in scope at the
+// same function, and says what it has.
+func (v *View) InView(s *SiteSum) (Evidence, bool) {
+	for _, o := range v.Sites(func(c *Crowd) bool { return c.Site().Func == s.Site.Func }) {
+		text := fmt.Sprintf("the block profile has on average %s waiting there over %.1f s", Thousands(round1(o.N)), v.Window.Seconds())
+		if wait, ok := v.MeanWait(o); ok {
+			text += ", " + seconds(wait) + " each"
+		}
+		return Evidence{Text: text, Input: v.Name, Count: round1(o.N)}, true
+	}
+	return Evidence{}, false
+}
+
+// MeanWait is the mean length of a wait at s in seconds, where v is a profile
+// that knows it: delay divided by contentions.
+func (v *View) MeanWait(s *SiteSum) (float64, bool) {
+	if v.Kind != Waits || s.Events <= 0 {
+		return 0, false
+	}
+	delay := s.N
+	if !v.Cumulative {
+		delay *= v.Window.Seconds()
+	}
+	return delay / float64(s.Events), true
+}
+
+// Connecting reports whether a crowd that waits in the HTTP client's getConn
+// waits for a connection being made, rather than for one of a limited number:
+// at least half as many are dialling at the moment.
+func (v *View) Connecting(c *Crowd) bool {
+	if site := c.Site(); site == nil || site.Func != "net/http.(*Transport).getConn" {
+		return false
+	}
+	var dials float64
+	for _, o := range v.Crowds {
+		for _, f := range o.Frames {
+			if f.Func == "net/http.(*Transport).dialConnFor" || f.Func == "net/http.(*Transport).dialConn" {
+				dials += o.N
+				break
+			}
+		}
+	}
+	return 2*dials >= c.N
+}

@@ -1,0 +1,110 @@
+// Package telemetryblock finds requests blocked inside telemetry, logging or
+// instrumentation code: on its lock, on its full queue, or on its slow sink.
+package telemetryblock
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+
+	"github.com/contend/contend/detect"
+	"github.com/contend/contend/ingest/stacks"
+)
+
+//go:embed README.md
+var doc string
+
+// Detector is the detector's value.
+var Detector = &detect.Detector{
+	Name:    "telemetryblock",
+	Title:   "requests blocked inside telemetry",
+	Role:    detect.Cause,
+	Doc:     doc,
+	Needs:   []detect.Need{{Input: detect.Stacks}, {Input: detect.Waits}},
+	NoAlert: "series count waiting for locks but do not say whose lock it is",
+	Run:     run,
+}
+
+func run(p *detect.Pass) error {
+	detect.LockFindings(p, func(l *detect.LockSet) bool { return l.Telemetry.Is }, next)
+	handovers(p)
+	if v := p.Main(); v != nil {
+		n := 0.0
+		for _, l := range v.Locks() {
+			if l.Telemetry.Is {
+				n += l.InScope
+			}
+		}
+		p.RuleOut("%s wait for a telemetry lock", v.Of(n, 0))
+	}
+	return nil
+}
+
+// handovers reports requests that wait to hand something to telemetry: a queue
+// that is full, or a write to a sink that takes none.
+func handovers(p *detect.Pass) {
+	v := p.Stacks
+	if v == nil {
+		v = p.Block
+	}
+	if v == nil || v.Cumulative && v.Kind == detect.Waits {
+		return
+	}
+	for _, s := range v.Sites(func(c *detect.Crowd) bool {
+		if !c.Telemetry.Is {
+			return false
+		}
+		switch c.Wait.Kind {
+		case stacks.Chan, stacks.Select, stacks.Cond, stacks.Syscall, stacks.Socket, stacks.Pool:
+			return true
+		}
+		return false
+	}) {
+		if !v.Material(s.N, s.Events, 3) {
+			continue
+		}
+		f := detect.Finding{Wait: string(s.Kind), Severity: detect.SeverityOf(v.Share(s.N)), Confidence: detect.ConfidenceOf(v, s.N)}
+		f.Name(s.Site)
+		v.Count(&f, s.N, s.Events)
+		what := "on a full queue (back-pressure)"
+		f.Next = []string{
+			"let telemetry drop when its queue is full rather than wait: most exporters have such a mode",
+			"look at what empties the queue: an exporter or sink that has stalled",
+		}
+		if s.Kind == stacks.Syscall || s.Kind == stacks.Socket {
+			what = "writing to its sink, which takes the data too slowly"
+			f.Next = sinkAdvice
+		}
+		if s.Telemetry.ByWord {
+			f.Confidence = detect.Weaker(f.Confidence, detect.Medium)
+			f.Warnings = append(f.Warnings, fmt.Sprintf("counted as telemetry only because its path has the element %q", s.Telemetry.Name))
+		}
+		f.Summary = fmt.Sprintf("%s wait inside telemetry, in %s, %s", v.Of(s.N, s.Events), s.Site.Func, what)
+		f.Evidence = v.SiteEvidence(s)
+		p.Report(f)
+	}
+}
+
+var sinkAdvice = []string{
+	"look at who reads the log's pipe, terminal or disk: a stopped reader of stdout or stderr stops every writer",
+	"put a buffer that drops between the logger and its sink, so that a slow sink costs log lines and not requests",
+	"until then, lower the log level: fewer lines, shorter queue",
+}
+
+func next(l *detect.LockSet, h *detect.Holder) []string {
+	if h != nil && (strings.Contains(h.Wait, "system call") || strings.Contains(h.Wait, "descriptor")) {
+		return sinkAdvice
+	}
+	lib := l.Site.Package
+	if l.Site.Library() != "" {
+		lib = l.Site.Library()
+	}
+	out := []string{
+		fmt.Sprintf("switch this telemetry off, or sample it, on the affected instances and see whether requests move: it is the fastest proof (%s)", lib),
+		"take the call off the request path: create instruments and loggers once at start, not on each recording, and keep what you got",
+	}
+	if h != nil && strings.Contains(h.Wait, "answer") {
+		return append(out, "its holder waits for another process under the lock: give that call a short time-out, or move it out of the lock")
+	}
+	return append(out, "until it is mended, shed load rather than add instances: each new one waits for its own copy of this lock")
+}
