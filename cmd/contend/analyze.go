@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/contend/contend/detect"
+	"github.com/contend/contend/detect/all"
+	"github.com/contend/contend/detect/report"
+	"github.com/contend/contend/ingest"
+)
+
+// analyzeFlags are the flags of contend analyze as given.
+type analyzeFlags struct {
+	output     string
+	base       string
+	telemetry  []string
+	detectors  []string
+	failOn     string
+	top        int
+	width      int
+	maxBytes   byteSize
+	httpConfig string
+	seconds    int
+	labels     bool
+}
+
+func analyzeCommand() *cobra.Command {
+	var f analyzeFlags
+	cmd := &cobra.Command{
+		Use:   "analyze FILE|DIR|URL|-...",
+		Short: "Name what requests wait for, from profiles, dumps or a live process",
+		Long: `Analyze reads goroutine profiles and dumps, and block and mutex profiles, and
+says what the requests in flight wait for, where, and who holds them up; what it
+ruled out, with numbers; and what to do next.
+
+An argument is
+  FILE  a pprof profile, a text dump (debug=1, debug=2, or what a panic, a fatal
+        error or SIGQUIT prints), also with log prefixes around it; gzip or not
+  DIR   all of those in a directory
+  URL   one profile, or a host or its /debug/pprof: then its goroutine profile,
+        and its block and mutex profiles over --seconds
+  -     standard input
+
+Two block or mutex profiles of one process are subtracted. Files of different
+processes are shown side by side.
+
+Limits on what one input may unpack to: 8 GiB of text, which is streamed, and
+512 MiB of protobuf, which is held in memory. --max-bytes changes both.
+
+Exit codes: 0 the analysis ran, whatever it found; 1 a named input could not be
+read (the report of the others is still printed); 2 wrong usage; 3 something at
+or above --fail-on was found (1 outranks 3).`,
+		Example: `  contend analyze goroutine.pb.gz
+  contend analyze http://localhost:6060
+  curl -s 'localhost:6060/debug/pprof/goroutine?debug=2' | contend analyze -
+  contend analyze --base healthy.pb.gz sick.pb.gz
+  contend analyze -o json --fail-on critical bundle/`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("expected a file, a directory, a URL or - (standard input), saw no argument; try contend analyze http://localhost:6060")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return analyze(cmd, args, &f) },
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVarP(&f.output, "output", "o", "text", "`FORMAT` of the report: text or json")
+	flags.StringVar(&f.base, "base", "", "show what grew against this `FILE|DIR|URL`: a healthy sibling, or yesterday's profile")
+	flags.StringSliceVar(&f.detectors, "detector", nil, "run only the detector `NAME` (repeatable; contend explain lists them)")
+	flags.StringSliceVar(&f.telemetry, "telemetry", nil, "count packages below import path `PREFIX` as telemetry (repeatable)")
+	flags.StringVar(&f.failOn, "fail-on", "", "exit with 3 where a finding is at or above `SEVERITY`: critical, warning or info")
+	flags.IntVar(&f.top, "top", 3, "show `N` findings, and N lines of evidence of each; 0 for all")
+	flags.IntVar(&f.width, "width", 0, "wrap text at `N` columns, 40 to 140 (default the terminal's, else $COLUMNS, else 100)")
+	flags.BoolVar(&f.labels, "labels", false, "show the values of profiler labels, which can hold secrets")
+	flags.Var(&f.maxBytes, "max-bytes", "limit what one input may unpack to, as 500MB or 2GiB (default 8GiB of text, 512MiB of protobuf)")
+	flags.IntVar(&f.seconds, "seconds", 5, "sample block and mutex profiles of a URL over `N` seconds")
+	flags.StringVar(&f.httpConfig, "http.config.file", "", "`FILE` with TLS and credentials for URLs, in the format of promtool")
+	return cmd
+}
+
+// severities are the values of --fail-on, worst first.
+var severities = []detect.Severity{detect.Critical, detect.Warning, detect.Info}
+
+// check refuses flags whose values make no sense.
+func (f *analyzeFlags) check(args []string) error {
+	if f.output != "text" && f.output != "json" {
+		return fmt.Errorf("unknown output %q; expected text or json", f.output)
+	}
+	if f.failOn != "" && !slices.Contains(severities, detect.Severity(f.failOn)) {
+		return fmt.Errorf("unknown severity %q for --fail-on; expected critical, warning or info", f.failOn)
+	}
+	if f.top < 0 {
+		return fmt.Errorf("--top %d: expected a number of findings, 0 for all", f.top)
+	}
+	if f.width < 0 {
+		return fmt.Errorf("--width %d: expected a number of columns", f.width)
+	}
+	if f.seconds < 1 {
+		return fmt.Errorf("--seconds %d: expected 1 or more", f.seconds)
+	}
+	if f.base == "-" && slices.Contains(args, "-") {
+		return errors.New("- is given both as an input and as --base; standard input can be read once")
+	}
+	for _, name := range f.detectors {
+		if _, err := findDetector(name, all.Detectors()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
+	if err := f.check(args); err != nil {
+		return err
+	}
+	var client *http.Client
+	if f.httpConfig != "" {
+		var err error
+		if client, err = ingest.HTTPClient(f.httpConfig); err != nil {
+			return fmt.Errorf("--http.config.file: %w", err)
+		}
+	}
+
+	steps := newProgress(cmd.ErrOrStderr())
+	defer steps.done()
+	load := func(args []string) *ingest.Bundle {
+		return ingest.Load(cmd.Context(), args, ingest.Options{
+			MaxBytes: int64(f.maxBytes),
+			Stdin:    cmd.InOrStdin(),
+			HTTP:     client,
+			Seconds:  f.seconds,
+			Progress: steps.begin,
+		})
+	}
+	bundle := load(args)
+	failures := bundle.Failures
+	var base *ingest.Bundle
+	if f.base != "" {
+		base = load([]string{f.base})
+		failures = append(slices.Clip(failures), base.Failures...)
+	}
+
+	steps.begin("analysing")
+	r := detect.Run(bundle, base, all.Detectors(), detect.Options{
+		Telemetry: f.telemetry,
+		Detectors: f.detectors,
+		Labels:    f.labels,
+	})
+	steps.done()
+	for _, failure := range failures {
+		complain(cmd.ErrOrStderr(), failure.Name+": "+failure.Err.Error())
+	}
+	if err := writeReport(cmd.OutOrStdout(), r, f); err != nil {
+		return err
+	}
+	switch {
+	case len(failures) > 0:
+		return &outcome{exitFailed, nil}
+	case reaches(r, detect.Severity(f.failOn)):
+		return &outcome{exitFound, nil}
+	}
+	return nil
+}
+
+func writeReport(stdout io.Writer, r *detect.Report, f *analyzeFlags) error {
+	var b bytes.Buffer
+	var err error
+	if f.output == "json" {
+		err = report.JSON(&b, r)
+	} else {
+		err = report.Text(&b, r, report.TextOptions{
+			Width: cmp.Or(f.width, terminalWidth(stdout)),
+			Color: useColor(stdout),
+			Top:   f.top,
+		})
+	}
+	if err != nil {
+		return &outcome{exitFailed, err}
+	}
+	return written(stdout.Write(b.Bytes()))
+}
+
+// written turns the result of a write to standard output into an outcome. A
+// reader that went away, such as head, is no error.
+func written(_ int, err error) error {
+	if err == nil || errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return &outcome{exitFailed, fmt.Errorf("cannot write to standard output: %w", err)}
+}
+
+// reaches reports whether a finding is at or above a severity; never where it is "".
+func reaches(r *detect.Report, limit detect.Severity) bool {
+	worst := slices.Index(severities, limit)
+	return slices.ContainsFunc(r.Findings, func(f detect.Finding) bool {
+		i := slices.Index(severities, f.Severity)
+		return i >= 0 && i <= worst
+	})
+}

@@ -1,0 +1,114 @@
+// Command contend says where the time of a Go service goes: which lock, pool
+// or dependency its requests wait for, from a profile, a dump or a URL.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/contend/contend/detect/report"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// Exit codes; the README and the help of analyze name them too.
+const (
+	exitOK     = 0 // the command ran, whatever it found
+	exitFailed = 1 // a named input could not be read, or the output not written
+	exitUsage  = 2
+	exitFound  = 3 // something at or above --fail-on was found
+)
+
+// outcome is an error with an exit code. err is nil where all has been said.
+type outcome struct {
+	code int
+	err  error
+}
+
+func (o *outcome) Error() string {
+	if o.err == nil {
+		return fmt.Sprintf("exit code %d", o.code)
+	}
+	return o.err.Error()
+}
+
+func (o *outcome) Unwrap() error { return o.err }
+
+// run executes one command line and returns its exit code.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	// The first Ctrl-C ends fetches, so that what was read is still
+	// reported; with the handler gone, a second one ends the process.
+	context.AfterFunc(ctx, stop)
+
+	root := rootCommand()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	var o *outcome
+	if errors.As(err, &o) {
+		if o.err != nil {
+			complain(stderr, o.err.Error())
+		}
+		return o.code
+	}
+	// What is left are errors in flags and arguments, most of them cobra's.
+	complain(stderr, err.Error())
+	fmt.Fprintf(stderr, "see %s --help\n", cmd.CommandPath())
+	return exitUsage
+}
+
+// complain prints a message on one line.
+func complain(stderr io.Writer, message string) {
+	message = strings.ReplaceAll(strings.TrimSpace(message), "\n", " ")
+	fmt.Fprintf(stderr, "contend: %s\n", report.Printable(message))
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "contend",
+		Short: "Find what the requests of a slow Go service wait for",
+		Long: `contend finds what the requests of a slow Go service wait for: it names the
+lock, pool or dependency, the function that waits, and who holds it up.
+
+  contend analyze http://localhost:6060     a live process with net/http/pprof
+  contend analyze goroutine.pb.gz           a profile or a dump in a file`,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          noCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SuggestionsMinimumDistance = 2 // cobra's own default, which it sets only on its own path
+	root.AddCommand(analyzeCommand(), explainCommand(), versionCommand())
+	return root
+}
+
+// noCommand refuses arguments of contend itself: a mistyped command, or a
+// file without the command to look at it.
+func noCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return fmt.Errorf("unknown command %q; did you mean %s?", args[0], strings.Join(near, " or "))
+	}
+	return fmt.Errorf("unknown command %q; to look at a file or a URL, try contend analyze %s", args[0], args[0])
+}
