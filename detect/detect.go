@@ -86,11 +86,19 @@ type Finding struct {
 	Library  string `json:"library,omitempty"`  // module@version, where the file paths tell
 	Lock     string `json:"lock,omitempty"`     // address, 0x…
 
-	Blocked    float64 `json:"blocked,omitempty"` // how many wait here, in Unit
-	Total      float64 `json:"total,omitempty"`   // of how many, in Unit
-	Unit       Unit    `json:"unit,omitempty"`
-	Requests   int64   `json:"requests,omitempty"`   // requests in flight in the process
-	Goroutines int64   `json:"goroutines,omitempty"` // goroutines in the process
+	// Charged is "holder" where Function is the one that holds the lock and
+	// releases it (a mutex profile) rather than one that waits.
+	Charged string `json:"charged,omitempty"`
+
+	// Blocked is how many wait here, Total of how many, in Unit. All who wait for
+	// a lock count, requests or not; RequestsBlocked are the requests among them.
+	Blocked         float64 `json:"blocked,omitempty"`
+	Total           float64 `json:"total,omitempty"`
+	Unit            Unit    `json:"unit,omitempty"`
+	RequestsBlocked int64   `json:"requests_blocked,omitempty"`
+
+	Requests   int64 `json:"requests,omitempty"`   // requests in flight in the process
+	Goroutines int64 `json:"goroutines,omitempty"` // goroutines in the process
 
 	Holder   *Holder    `json:"holder,omitempty"`
 	Holds    string     `json:"holds,omitempty"` // where there is no holder: "leaked", "brief" …, in words
@@ -225,6 +233,7 @@ type Report struct {
 	Base     []Growth   `json:"base,omitempty"` // what grew against --base, largest first
 	Inputs   []Input    `json:"inputs"`
 	Warnings []string   `json:"warnings"`
+	Notes    []string   `json:"notes,omitempty"` // how inputs were understood: what was taken for one process, what was not used
 }
 
 // Schema is the version of the JSON form; it changes when a field changes meaning or goes.

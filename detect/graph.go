@@ -13,7 +13,7 @@ type WaitFor struct {
 	Waiters map[LockID][]Standing
 	Held    map[LockID][]Standing
 	sets    map[LockID]*LockSet
-	of      map[*stacks.Member]LockID
+	entries map[*Crowd]*entries
 }
 
 // Set is the LockSet a lock belongs to.
@@ -21,7 +21,7 @@ func (g *WaitFor) Set(id LockID) *LockSet { return g.sets[id] }
 
 // Graph builds the wait-for graph of a view with addresses.
 func (v *View) Graph() *WaitFor {
-	g := &WaitFor{Waiters: map[LockID][]Standing{}, Held: map[LockID][]Standing{}, sets: map[LockID]*LockSet{}, of: map[*stacks.Member]LockID{}}
+	g := &WaitFor{Waiters: map[LockID][]Standing{}, Held: map[LockID][]Standing{}, sets: map[LockID]*LockSet{}, entries: map[*Crowd]*entries{}}
 	byType := map[string]entries{}
 	for _, l := range v.Locks() {
 		e := entriesOf(l)
@@ -29,15 +29,15 @@ func (v *View) Graph() *WaitFor {
 			byType[t] = e
 		}
 		for _, c := range l.Waiters {
-			if c.Group == nil {
+			if c.Group == nil || c.Wait.Release {
 				continue
 			}
+			g.entries[c] = &e
 			for i := range c.Group.Members {
 				m := &c.Group.Members[i]
 				if id := e.lockOf(c, m); id != 0 {
 					g.Waiters[id] = append(g.Waiters[id], Standing{Crowd: c, Member: m, Frame: c.Wait.Site, How: ByEntry})
 					g.sets[id] = l
-					g.of[m] = id
 				}
 			}
 		}
@@ -115,4 +115,9 @@ func strongest(all []Standing) []Standing {
 }
 
 // Waits is the lock that a standing goroutine waits for itself; 0 where it waits for none.
-func (g *WaitFor) Waits(s Standing) LockID { return g.of[s.Member] }
+func (g *WaitFor) Waits(s Standing) LockID {
+	if e := g.entries[s.Crowd]; e != nil && s.Member != nil {
+		return e.lockOf(s.Crowd, s.Member)
+	}
+	return 0
+}

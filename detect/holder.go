@@ -124,6 +124,9 @@ func entriesOf(l *LockSet) entries {
 		e.pkg = l.Site.Package
 	}
 	for _, c := range l.Waiters {
+		if c.Wait.Release {
+			continue // that is where it is left
+		}
 		site := c.Site()
 		if n, ok := e.line[site.Func]; !ok || site.Line < n {
 			e.line[site.Func] = site.Line
@@ -352,10 +355,14 @@ func kindWords(k stacks.Kind) string {
 // The crowd is nil where there is none.
 func (l *LockSet) Nested() (*Crowd, int) {
 	for _, c := range l.Waiters {
+		if c.Wait.Release {
+			continue
+		}
 		e := entriesOf(l.Without(c))
 		for j := c.Wait.Site + 1; j < len(c.Frames); j++ {
 			f := c.Frames[j]
-			if line, ok := e.line[f.Func]; ok && (line == 0 || f.Line == 0 || f.Line > line) {
+			deferred := owner(f) == owner(c.Site()) && f.Func != c.Site().Func
+			if line, ok := e.line[f.Func]; ok && !deferred && (line == 0 || f.Line == 0 || f.Line > line) {
 				return c, j
 			}
 		}

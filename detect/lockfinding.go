@@ -51,11 +51,14 @@ func lockFinding(p *Pass, v *View, l *LockSet, n float64, next func(*LockSet, *H
 	f.Name(l.Site)
 	if v.Mutex {
 		// The profile charges the release, often in a deferred closure.
-		f.Function = owner(l.Site)
+		f.Function, f.Charged = owner(l.Site), "holder"
 	}
 	v.Count(&f, n, l.Events)
 	if v.Kind == Stacks && v.Unit != Samples {
 		f.Blocked = l.N + l.Behind // everybody who waits for the lock, requests or not
+		if v.ByRequest {
+			f.RequestsBlocked = int64(n)
+		}
 		f.Weight = v.Share(n)
 	}
 	if l.Telemetry.ByWord {
@@ -106,7 +109,7 @@ func lockSummary(v *View, l *LockSet, n float64, f *Finding) string {
 	}
 	of := v.Of(n, l.Events)
 	if v.Mutex {
-		fmt.Fprintf(&b, "%s: %s was held by %s", of, strings.TrimPrefix(what, ""), f.Function)
+		fmt.Fprintf(&b, "%s: %s was held by %s", of, what, f.Function)
 	} else {
 		fmt.Fprintf(&b, "%s wait for %s in %s", of, what, f.Function)
 	}
@@ -177,11 +180,21 @@ func siteEvidence(v *View, l *LockSet) []Evidence {
 	for _, k := range order[:min(len(order), most)] {
 		s := sum[k]
 		out = append(out, Evidence{
-			Text:  fmt.Sprintf("%s wait in %s%s", v.amount(s.n, s.ev), k, calledFrom(s.crowd)),
+			Text:  fmt.Sprintf("%s %s %s%s", v.amount(s.n, s.ev), does(v, s.crowd), k, calledFrom(s.crowd)),
 			Input: v.Name, Count: round1(s.n), Stack: shortStack(s.crowd.Frames, s.crowd.Wait.Site, s.crowd.Wait.Site+5),
 		})
 	}
 	return out
+}
+
+func does(v *View, c *Crowd) string {
+	switch {
+	case v.Mutex:
+		return "waited until it was released in"
+	case c.Wait.Release:
+		return "are handing it over in"
+	}
+	return "wait in"
 }
 
 func calledFrom(c *Crowd) string {

@@ -19,6 +19,7 @@ type LockSet struct {
 	Site      *stacks.Frame    // the site most wait at
 	Kind      stacks.Kind      // what most wait for: lock, rlock or fdlock
 	Telemetry Telemetry        // judged at the sites most wait at
+	handsOver bool             // Site is where the lock is released
 }
 
 // Main is the address most wait for, and how many; 0 where none is known.
@@ -147,8 +148,10 @@ func (l *LockSet) summarise() {
 				}
 			}
 		}
-		if n > best || below > bestBelow {
-			best, bestBelow, l.Site = n, below, c.Site()
+		better := n > best || below > bestBelow
+		// Of one function, where it waits says more than where it hands over.
+		if better || l.Site != nil && owner(l.Site) == owner(c.Site()) && l.handsOver && !c.Wait.Release {
+			best, bestBelow, l.Site, l.handsOver = n, below, c.Site(), c.Wait.Release
 		}
 	}
 	if 2*tele > l.N && topTele != nil {

@@ -43,14 +43,14 @@ func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
 			p.settle(before)
 		}
 		r.Inputs = append(r.Inputs, inputsOf(proc, name, p)...)
-		r.Warnings = append(r.Warnings, proc.Notes...)
+		r.Notes = append(r.Notes, proc.Notes...)
 		r.Warnings = append(r.Warnings, inputWarnings(proc)...)
 	}
 	for _, f := range b.Failures {
 		r.Inputs = append(r.Inputs, Input{Name: f.Name, Error: f.Err.Error()})
 	}
 	for _, u := range b.Unused {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("%s: not used: %s", u.Name, u.Reason))
+		r.Notes = append(r.Notes, fmt.Sprintf("%s: not used: %s", u.Name, u.Reason))
 	}
 	decide(r, passes)
 	if base != nil {
@@ -243,7 +243,7 @@ func inputWarnings(proc *ingest.Process) []string {
 			out = append(out, fmt.Sprintf("%s: %s goroutines lost: shares are of the %s that could be read", s.Name, Thousands(float64(l.Lost)), Thousands(float64(l.Read))))
 		}
 		if l.NoStack > 0 {
-			out = append(out, fmt.Sprintf("%s: %s goroutines were running on other threads, which the runtime could not print", s.Name, Thousands(float64(l.NoStack))))
+			out = append(out, fmt.Sprintf("%s: %s running on other threads had no stack that the runtime could print", s.Name, plural(float64(l.NoStack), "goroutine")))
 		}
 		states := make([]string, 0, len(l.UnknownState))
 		for state := range l.UnknownState {

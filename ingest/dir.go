@@ -71,6 +71,9 @@ func (l *loader) loadDir(ctx context.Context, dir string) *Bundle {
 	return b
 }
 
+// manifest is a bundle's own list of what was taken when; the profiles beside it say the same.
+const manifest = "bundle.json"
+
 // loadDirFile reads p, a slash-separated path below the root.
 func (l *loader) loadDirFile(ctx context.Context, b *Bundle, root *os.Root, name, p string, mode fs.FileMode) {
 	switch {
@@ -89,6 +92,9 @@ func (l *loader) loadDirFile(ctx context.Context, b *Bundle, root *os.Root, name
 		return
 	}
 	defer f.Close()
+	if p == manifest {
+		return
+	}
 	r, err := l.read(ctx, name, f)
 	if np, ok := errors.AsType[*notProfile](err); ok {
 		b.pass(name, np.saw)

@@ -344,7 +344,7 @@ func TestLoadDir(t *testing.T) {
 		"failure profiles/cut.pb.gz",
 		"unused README: text without a goroutine dump",
 		"unused a/b/c/d: more than 3 folders deep",
-		"unused bundle.json: JSON",
+
 		"unused folder: a symbolic link",
 		"unused in: a symbolic link",
 		"unused metrics.txt: Prometheus metrics",

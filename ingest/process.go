@@ -271,9 +271,16 @@ func sameView(s, t *stacks.Snapshot) bool { return s.Format == t.Format && s.Gro
 
 // addDumps places the text dumps that have goroutine ids.
 func (b *Bundle) addDumps(all []*member) []*member {
+	anonymous := func(s *stacks.Snapshot) bool { return s.Process == (stacks.Process{}) && s.HasStates() }
+	dumps := 0
+	for _, s := range b.Snapshots {
+		if anonymous(s) {
+			dumps++
+		}
+	}
 	ids := make(map[*member]map[int64]made) // of the latest dump: goroutines come and go
 	for _, s := range b.Snapshots {
-		if s.Process != (stacks.Process{}) || !s.HasStates() {
+		if !anonymous(s) {
 			continue
 		}
 		origin := b.Origin[s.Name]
@@ -281,7 +288,10 @@ func (b *Bundle) addDumps(all []*member) []*member {
 			m.addSnapshot(s)
 			continue
 		}
-		mine := goroutines(s)
+		var mine map[int64]made
+		if dumps > 1 {
+			mine = goroutines(s)
+		}
 		var like *member // the process that s shares most goroutines with
 		var likeShared, likeOf int
 		for _, m := range all {

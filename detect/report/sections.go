@@ -406,7 +406,24 @@ func (p *page) warnings(list []string) {
 		p.block(yellow, "", "warning: "+p.local(w))
 	}
 	if more := len(list) - n; more > 0 {
-		p.block(dim, "", fmt.Sprintf("and %d more: -o json lists them", more))
+		p.block(dim, "", fmt.Sprintf("and %d more: --top 0 lists them", more))
+	}
+}
+
+// maxNotes is how many notes a screen has room for; how the inputs of a
+// directory were paired fits, its unused files may not.
+const maxNotes = 3
+
+func (p *page) reading(list []string) {
+	n := len(list)
+	if p.top > 0 {
+		n = min(n, maxNotes)
+	}
+	for _, s := range list[:n] {
+		p.block(dim, "", "note: "+p.local(s))
+	}
+	if more := len(list) - n; more > 0 {
+		p.block(dim, "", fmt.Sprintf("and %d more: --top 0 lists them", more))
 	}
 }
 

@@ -43,6 +43,7 @@ func Text(w io.Writer, r *detect.Report, o TextOptions) error {
 	p.skipped(r.Skipped)
 	p.next(r)
 	p.inputs(r.Inputs)
+	p.reading(r.Notes)
 	p.warnings(r.Warnings)
 	_, err := w.Write(p.buf.Bytes())
 	return err
@@ -228,7 +229,11 @@ func (p *page) finding(f *detect.Finding, r *detect.Report, brief bool) {
 	if said := r.Verdict.Summary; f.Summary != "" && f.Summary != said && f.Process+": "+f.Summary != said {
 		p.block(plain, "    ", f.Summary)
 	}
-	p.field("waits for", waitsFor(f))
+	verb := "waits for"
+	if f.Charged == "holder" {
+		verb = "holds"
+	}
+	p.field(verb, waitsFor(f))
 	if f.Package != "" && !strings.HasPrefix(f.Function, f.Package+".") {
 		p.field("package", f.Package)
 	}
@@ -300,13 +305,17 @@ func blocked(f *detect.Finding) string {
 	if unit == "" {
 		unit = string(detect.Requests)
 	}
-	text := number(f.Blocked) + " " + unit
-	if f.Total > 0 {
-		text = fmt.Sprintf("%s of %s %s (%s)", number(f.Blocked), number(f.Total), unit, percent(f.Blocked/f.Total))
+	inScope := f.Blocked
+	if f.RequestsBlocked > 0 {
+		inScope = float64(f.RequestsBlocked)
 	}
-	// More wait than there are requests where helpers of a request wait too.
-	if f.Total > 0 && f.Blocked > f.Total {
-		text = fmt.Sprintf("%s goroutines, while there are %s %s", number(f.Blocked), number(f.Total), unit)
+	text := number(inScope) + " " + unit
+	if f.Total > 0 && inScope <= f.Total {
+		text = fmt.Sprintf("%s of %s %s (%s)", number(inScope), number(f.Total), unit, percent(inScope/f.Total))
+	}
+	// More wait than there are requests where helpers or background work wait too.
+	if f.Blocked > inScope {
+		text += fmt.Sprintf(", %s in all", count(int64(f.Blocked), "goroutine", "goroutines"))
 	}
 	if f.Requests > 0 && f.Unit != detect.Requests && f.Unit != "" {
 		text += fmt.Sprintf("; %s in flight", count(f.Requests, "request", "requests"))

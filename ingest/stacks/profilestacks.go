@@ -194,7 +194,9 @@ func (t *ProfileStacks) frame(f *Frame, line int) uint32 {
 // Warnings says what could not be read of the samples added so far.
 func (t *ProfileStacks) Warnings() []string {
 	var warnings []string
-	if t.samplesUnnamed > 0 {
+	// A goroutine that has not run yet has no function of its own; only a good
+	// part of the samples says that symbols are missing.
+	if t.samplesUnnamed > 0 && 4*t.samplesUnnamed >= t.samples {
 		warnings = append(warnings, fmt.Sprintf("%d of %d samples have no function names: the profile is not symbolised, fetch it from the process itself or pass it through `go tool pprof -proto`",
 			t.samplesUnnamed, t.samples))
 	}

@@ -103,23 +103,39 @@ func (t *textReader) warn(line int, format string, args ...any) {
 }
 
 // line reads one line. The first cases are those of nearly all lines of a
-// dump: a call and a file that were seen at this place of a stack before.
+// dump: a call, a file and a creator that were seen at this place of a stack before.
 func (t *textReader) line(line []byte) {
 	if t.open == inGoroutine && len(line) > 0 {
-		if g := &t.g; line[0] == '\t' {
-			if g.pending == pendingCall && g.next != nil && g.next.site.isFile(line) {
-				g.enter(g.next)
+		g := &t.g
+		switch {
+		case line[0] == '\t' && g.pending == pendingCall && g.next != nil:
+			if next := g.node.foreseen(g.next, line); next != nil {
+				g.node.last = next
+				g.enter(next)
+				g.cut = t.offsets && len(line) == len(next.site.file)
 				return
 			}
-		} else if next := g.node.last; next != nil && g.pending == pendingNone && !g.done {
-			if args, ok := next.site.isCall(line); ok {
+		case line[0] == '\t' && g.pending == pendingCreator && g.foreseen:
+			if s := g.node.created; s.isFile(line) && len(line) > len(s.file) {
+				g.created = s
+				g.pending, g.foreseen = pendingNone, false
+				g.files, g.blank, g.odd, g.cut = true, false, false, false
+				return
+			}
+		case g.pending == pendingNone && !g.done:
+			if next, args := g.node.foresee(line); next != nil {
 				g.next, g.word, g.pending, g.weak = next, firstWord(args), pendingCall, g.blank
+				return
+			}
+			if s := g.node.created; s != nil && line[0] == 'c' && g.createdBy(s, line) {
 				return
 			}
 		}
 	}
 	t.slowLine(line)
 }
+
+const offsetWord = " +0x"
 
 func (t *textReader) slowLine(line []byte) {
 	line = bytes.TrimRight(line, " \t")

@@ -46,6 +46,7 @@ type goroutine struct {
 	warned    bool
 	crash     bool
 	ancestors bool // in the stacks of those that created it
+	foreseen  bool // the pending creator is the one of the last goroutine with this stack
 }
 
 func (g *goroutine) reset(h header, reason string, root *node, line int) {
@@ -55,10 +56,15 @@ func (g *goroutine) reset(h header, reason string, root *node, line int) {
 	}
 }
 
-// isFile reports whether line is the file line that s had before.
+// isFile reports whether line is the file line that s had before. What follows
+// must be complete: a line that is cut off is for slowLine to see.
 func (s *site) isFile(line []byte) bool {
 	n := len(s.file)
-	return n > 0 && len(line) >= n && string(line[:n]) == s.file && (len(line) == n || line[n] == ' ')
+	if n == 0 || len(line) < n || string(line[:n]) != s.file {
+		return false
+	}
+	rest := line[n:]
+	return len(rest) == 0 || len(rest) > len(offsetWord) && string(rest[:len(offsetWord)]) == offsetWord
 }
 
 // isCall reports whether line is a call of s, and returns its arguments with
@@ -80,6 +86,31 @@ func (g *goroutine) enter(n *node) {
 	g.files, g.blank, g.odd, g.cut = true, false, false, false
 }
 
+// createdBy reads a creator's line where it is the one that goroutines with
+// this stack had before.
+func (g *goroutine) createdBy(s *site, line []byte) bool {
+	const before = "created by "
+	n := len(before) + len(s.name)
+	if len(line) < n || string(line[:len(before)]) != before || string(line[len(before):n]) != s.name {
+		return false
+	}
+	if rest := line[n:]; len(rest) > 0 {
+		id, ok := bytes.CutPrefix(rest, inGoroutineWord)
+		if !ok {
+			return false
+		}
+		if g.creator, ok = parseInt(id); !ok {
+			return false
+		}
+	}
+	g.name = append(g.name[:0], s.name...)
+	g.pending, g.foreseen = pendingCreator, true
+	g.done, g.blank, g.odd = true, false, false
+	return true
+}
+
+var inGoroutineWord = []byte(" in goroutine ")
+
 // stackLine reads a line of a goroutine's block; false where it is none.
 func (t *textReader) stackLine(line []byte) bool {
 	g := &t.g
@@ -90,8 +121,8 @@ func (t *textReader) stackLine(line []byte) bool {
 	if name, ok := bytes.CutPrefix(text, []byte("created by ")); ok {
 		t.settle()
 		g.pending, g.done, g.blank, g.odd = pendingCreator, true, false, false
-		if i := bytes.LastIndex(name, []byte(" in goroutine ")); i >= 0 {
-			g.creator, _ = parseInt(name[i+len(" in goroutine "):])
+		if i := bytes.Index(name, inGoroutineWord); i >= 0 {
+			g.creator, _ = parseInt(name[i+len(inGoroutineWord):])
 			name = name[:i]
 		}
 		g.name = append(g.name[:0], name...)

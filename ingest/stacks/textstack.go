@@ -27,9 +27,43 @@ type node struct {
 	parent  *node
 	site    *site
 	depth   int
-	last    *node  // the child taken last
-	group   *group // the group taken last by a goroutine whose stack ends here
-	created *site  // the creator read last
+	last    *node   // the child taken last
+	seen    []*node // up to maxSeen children, for a stack that branches between few
+	group   *group  // the group taken last by a goroutine whose stack ends here
+	created *site   // the creator read last
+}
+
+// maxSeen is how many children of a stack are compared with a line before it
+// is looked up: a server's crowds differ by a handful of endpoints and sites.
+const maxSeen = 8
+
+// foresee returns a child of n that line calls, with the arguments.
+func (n *node) foresee(line []byte) (*node, []byte) {
+	if n.last == nil {
+		return nil, nil
+	}
+	if args, ok := n.last.site.isCall(line); ok {
+		return n.last, args
+	}
+	for _, c := range n.seen {
+		if args, ok := c.site.isCall(line); ok {
+			return c, args
+		}
+	}
+	return nil, nil
+}
+
+// foreseen returns the child of n that calls what next calls, on the given file line.
+func (n *node) foreseen(next *node, line []byte) *node {
+	if next.site.isFile(line) {
+		return next
+	}
+	for _, c := range n.seen {
+		if c.site.name == next.site.name && c.site.isFile(line) {
+			return c
+		}
+	}
+	return nil
 }
 
 type edge struct {
@@ -82,13 +116,16 @@ func (t *frameTree) child(n *node, s *site) *node {
 		n.last = next
 		return next
 	}
-	const each = 160 // bytes of a node and its place in the map
+	const each = 200 // bytes of a node and its places in the map and its parent
 	if !t.spend(each) {
 		return nil
 	}
 	next := &node{parent: n, site: s, depth: n.depth + 1}
 	t.nodes[edge{n, s}] = next
 	n.last = next
+	if len(n.seen) < maxSeen {
+		n.seen = append(n.seen, next)
+	}
 	return next
 }
 
@@ -219,14 +256,18 @@ func firstWord(args []byte) Word {
 	}
 	var v uint64
 	for i += 2; i < len(args); i++ {
-		switch b := args[i]; {
-		case isDigit(b):
-			v = v<<4 | uint64(b-'0')
-		case 'a' <= b && b <= 'f':
-			v = v<<4 | uint64(b-'a'+10)
-		default:
-			return NewWord(v, b == '?')
+		digit := hexValue[args[i]]
+		if digit == 0 {
+			return NewWord(v, args[i] == '?')
 		}
+		v = v<<4 | uint64(digit-1)
 	}
 	return NewWord(v, false)
+}
+
+// hexValue has one more than the value of each lower-case hexadecimal digit: a
+// table, since the first word of every line of a dump is read.
+var hexValue = [256]uint8{
+	'0': 1, '1': 2, '2': 3, '3': 4, '4': 5, '5': 6, '6': 7, '7': 8, '8': 9, '9': 10,
+	'a': 11, 'b': 12, 'c': 13, 'd': 14, 'e': 15, 'f': 16,
 }

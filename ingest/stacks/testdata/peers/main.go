@@ -19,6 +19,10 @@ import (
 	"time"
 
 	"github.com/DataDog/gostackparse"
+	"github.com/contend/contend/detect"
+	"github.com/contend/contend/detect/all"
+	"github.com/contend/contend/detect/report"
+	"github.com/contend/contend/ingest"
 	contend "github.com/contend/contend/ingest/stacks"
 	panicparse "github.com/maruel/panicparse/v2/stack"
 )
@@ -43,11 +47,18 @@ func main() {
 	}
 }
 
-// analyse is what contend does with a dump: the one place to change when more
-// of the analysis is to be measured. It returns how many goroutines it found.
+// analyse is all that contend does with a dump: reading, every detector, the
+// verdict and the report in text. It returns how many goroutines it found.
 func analyse(data []byte) (int, error) {
 	snapshots, err := contend.ReadText("dump", bytes.NewReader(data))
-	return count(snapshots), err
+	if err != nil {
+		return 0, err
+	}
+	r := detect.Run(&ingest.Bundle{Snapshots: snapshots}, nil, all.Detectors(), detect.Options{})
+	if r.Verdict.Cause != "telemetryblock" {
+		return 0, fmt.Errorf("expected the verdict telemetryblock, saw %q: %s", r.Verdict.Cause, r.Verdict.Summary)
+	}
+	return count(snapshots), report.Text(io.Discard, r, report.TextOptions{Top: 3})
 }
 
 func count(snapshots []*contend.Snapshot) int {
