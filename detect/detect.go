@@ -100,6 +100,8 @@ type Finding struct {
 	Requests   int64 `json:"requests,omitempty"`   // requests in flight in the process
 	Goroutines int64 `json:"goroutines,omitempty"` // goroutines in the process
 
+	Labels map[string][]string `json:"labels,omitempty"` // pprof labels of those that wait; values redacted unless asked for
+
 	Holder   *Holder    `json:"holder,omitempty"`
 	Holds    string     `json:"holds,omitempty"` // where there is no holder: "leaked", "brief" …, in words
 	Window   *Window    `json:"window,omitempty"`
@@ -123,6 +125,11 @@ type Holder struct {
 	Wait      string   `json:"wait,omitempty"`      // what it waits for itself, in words: "socket in net/http.(*persistConn).roundTrip"
 	Stack     []string `json:"stack,omitempty"`     // its frames, leaf first, cut to a few
 	Count     int64    `json:"count,omitempty"`     // how many goroutines fit, where it is more than one
+	// Confidence is high where its receiver proves it inside the very object,
+	// medium where it is past the line that locks, low where only the type tells.
+	Confidence Confidence `json:"confidence,omitempty"`
+	// Then is who holds the lock that this one waits for itself, and so on.
+	Then []Holder `json:"then,omitempty"`
 }
 
 // Window is the time a finding or an input covers.
@@ -212,6 +219,15 @@ type GoroutineCounts struct {
 	Lost     int64 `json:"lost"`
 }
 
+// SignalMatch says which of a service's series were taken for a signal. This
+// version reads no series, so a report has none.
+type SignalMatch struct {
+	Signal  string `json:"signal"`
+	Matched string `json:"matched,omitempty"`
+	Missing string `json:"missing,omitempty"`
+	Hint    string `json:"hint,omitempty"`
+}
+
 // Growth is one line of a comparison with --base.
 type Growth struct {
 	Wait        string  `json:"wait"`
@@ -230,10 +246,14 @@ type Report struct {
 	Budget   []Share    `json:"budget"`
 	RuledOut []RuledOut `json:"ruled_out"`
 	Skipped  []Skipped  `json:"skipped"`
-	Base     []Growth   `json:"base,omitempty"` // what grew against --base, largest first
-	Inputs   []Input    `json:"inputs"`
-	Warnings []string   `json:"warnings"`
-	Notes    []string   `json:"notes,omitempty"` // how inputs were understood: what was taken for one process, what was not used
+	// BudgetUnit is what the budget counts, Unexplained the sites of what it cannot place.
+	BudgetUnit  Unit          `json:"budget_unit,omitempty"`
+	Unexplained []Evidence    `json:"unexplained,omitempty"`
+	Signals     []SignalMatch `json:"signals"`
+	Base        []Growth      `json:"base,omitempty"` // what grew against --base, largest first
+	Inputs      []Input       `json:"inputs"`
+	Warnings    []string      `json:"warnings"`
+	Notes       []string      `json:"notes,omitempty"` // how inputs were understood: what was taken for one process, what was not used
 }
 
 // Schema is the version of the JSON form; it changes when a field changes meaning or goes.

@@ -2,62 +2,72 @@ package detect
 
 import "github.com/contend/contend/ingest/stacks"
 
+// maxFields is how many locks of one type are told apart.
+const maxFields = 32
+
 // LockID identifies a lock in a dump with addresses: its own address, or where
 // that is not printed (read locks are inlined), that of the object it is in.
 type LockID uint64
 
-// WaitFor says which lock each of v's waiting goroutines waits for, and Held
-// which locks each goroutine's stack is inside of. They are the two kinds of
-// edges of the graph in which a cycle is a deadlock.
+// WaitFor is the graph in which a cycle is a deadlock: which lock each waiting
+// goroutine waits for, and which locks each goroutine's stack is inside of.
 type WaitFor struct {
 	Waiters map[LockID][]Standing
-	Held    map[LockID][]Standing
-	sets    map[LockID]*LockSet
+	Held    map[LockID][]Standing // on the best evidence there is for the lock
 	entries map[*Crowd]*entries
 }
 
-// Set is the LockSet a lock belongs to.
-func (g *WaitFor) Set(id LockID) *LockSet { return g.sets[id] }
-
 // Graph builds the wait-for graph of a view with addresses.
 func (v *View) Graph() *WaitFor {
-	g := &WaitFor{Waiters: map[LockID][]Standing{}, Held: map[LockID][]Standing{}, sets: map[LockID]*LockSet{}, entries: map[*Crowd]*entries{}}
-	byType := map[string]entries{}
+	g := &WaitFor{Waiters: map[LockID][]Standing{}, Held: map[LockID][]Standing{}, entries: map[*Crowd]*entries{}}
+	byType := map[string][]*entries{}
 	for _, l := range v.Locks() {
-		e := entriesOf(l)
+		e := l.enter()
 		for t := range e.types {
-			byType[t] = e
+			// Locks come most waited for first; no real type has so many.
+			if len(byType[t]) < maxFields {
+				byType[t] = append(byType[t], e)
+			}
 		}
 		for _, c := range l.Waiters {
 			if c.Group == nil || c.Wait.Release {
 				continue
 			}
-			g.entries[c] = &e
+			g.entries[c] = e
 			for i := range c.Group.Members {
 				m := &c.Group.Members[i]
 				if id := e.lockOf(c, m); id != 0 {
 					g.Waiters[id] = append(g.Waiters[id], Standing{Crowd: c, Member: m, Frame: c.Wait.Site, How: ByEntry})
-					g.sets[id] = l
 				}
 			}
 		}
 	}
 	for _, c := range v.Crowds {
-		if c.Group == nil || wakingUp(c) {
+		if c.Group != nil && !wakingUp(c) && !c.Wait.Release {
+			g.hold(c, byType)
+		}
+	}
+	for id := range g.Held {
+		g.Held[id] = strongest(g.Held[id])
+	}
+	return g
+}
+
+// hold adds what the goroutines of c hold.
+func (g *WaitFor) hold(c *Crowd, byType map[string][]*entries) {
+	from := 0
+	if c.Wait.Kind.IsLock() {
+		from = c.Wait.Site + 1
+	}
+	for j := from; j < len(c.Frames); j++ {
+		f := c.Frames[j]
+		if f.Type == "" {
 			continue
 		}
-		from := 0
-		if c.Wait.Kind.IsLock() {
-			from = c.Wait.Site + 1
-		}
-		for j := max(from, 0); j < len(c.Frames); j++ {
-			f := c.Frames[j]
-			e, ok := byType[f.Package+"."+f.Type]
-			if !ok || f.Type == "" {
-				continue
-			}
+		t := f.Package + "." + f.Type
+		for _, e := range byType[t] {
 			line, entry := e.line[f.Func]
-			if entry && line > 0 && f.Line > 0 && f.Line < line {
+			if entry && line > 0 && f.Line > 0 && f.Line <= line {
 				continue
 			}
 			how := ByReceiver
@@ -69,17 +79,21 @@ func (v *View) Graph() *WaitFor {
 				if j >= len(m.Args) || m.Args[j].Addr() == 0 || m.Args[j].Stale() {
 					continue
 				}
-				id := LockID(m.Args[j].Addr() + uint64(e.offset[f.Package+"."+f.Type]))
+				id := LockID(m.Args[j].Addr() + uint64(e.offset[t]))
 				if _, waited := g.Waiters[id]; waited {
 					g.Held[id] = append(g.Held[id], Standing{Crowd: c, Member: m, Frame: j, How: how})
 				}
 			}
 		}
 	}
-	for id := range g.Held {
-		g.Held[id] = strongest(g.Held[id])
+}
+
+// Waits is the lock that a standing goroutine waits for itself; 0 where it waits for none.
+func (g *WaitFor) Waits(s Standing) LockID {
+	if e := g.entries[s.Crowd]; e != nil && s.Member != nil {
+		return e.lockOf(s.Crowd, s.Member)
 	}
-	return g
+	return 0
 }
 
 // lockOf is the lock a member of a waiting crowd waits for; 0 where nothing tells.
@@ -112,12 +126,4 @@ func strongest(all []Standing) []Standing {
 		}
 	}
 	return kept
-}
-
-// Waits is the lock that a standing goroutine waits for itself; 0 where it waits for none.
-func (g *WaitFor) Waits(s Standing) LockID {
-	if e := g.entries[s.Crowd]; e != nil && s.Member != nil {
-		return e.lockOf(s.Crowd, s.Member)
-	}
-	return 0
 }

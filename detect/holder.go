@@ -8,19 +8,23 @@ import (
 	"github.com/contend/contend/ingest/stacks"
 )
 
-// maxObject is how far a lock can lie behind the address of the object it
+// MaxObject is how far a lock can lie behind the address of the object it
 // guards: structs larger than a page are rare, and the lock is near the front.
-const maxObject = 4096
+const MaxObject = 4096
+
+// maxGuess is how many goroutines may fit a weak sign (being inside the same
+// object or type) before it says nothing: a handler's type has hundreds.
+const maxGuess = 3
 
 // Strength of a holder's evidence, weakest first.
 type Strength int
 
 const (
 	noHolder   Strength = iota
-	ByLocked            // inside a function named …Locked of the lock's package
-	ByFunction          // inside a function that waiters enter by locking, past the line they wait at; no address to compare
+	ByType              // inside a method of the type whose lock it is
 	ByReceiver          // inside a method of the very object
-	ByEntry             // inside a function that waiters enter by locking, on the very object
+	ByFunction          // inside a function that enters the lock, past the line that locks; no address to compare
+	ByEntry             // the same on the very object
 )
 
 // Standing is one goroutine, or where there are no ids a whole crowd, as a candidate.
@@ -33,17 +37,30 @@ type Standing struct {
 
 // holders finds who likely holds the lock at addr (0: whichever lock of the
 // set): goroutines not waiting for it whose stack is inside a function that
-// waiters enter by locking it. The strongest evidence only, largest crowd first.
-func holders(v *View, l *LockSet, addr uint64) []Standing {
-	e := entriesOf(l)
-	var found []Standing
+// enters it. The strongest evidence only, the smallest crowd first. past is how many
+// stand past the lock's line where that shows that it is released before.
+func holders(v *View, l *LockSet, addr uint64) (found []Standing, past int) {
+	e := l.enter()
+	mine := map[*Crowd]bool{}
+	for _, c := range l.Waiters {
+		mine[c] = true
+	}
+	var best Strength
+	keep := func(s Standing) {
+		if s.How > best {
+			best, found = s.How, found[:0]
+		}
+		if s.How == best {
+			found = append(found, s)
+		}
+	}
 	for _, c := range v.Crowds {
-		if c.Wait.Kind.IsLock() && waitsFor(l, c) && (addr == 0 || !otherLock(c, addr)) || wakingUp(c) {
+		if mine[c] && (addr == 0 || !waitsForOther(c, addr)) || wakingUp(c) {
 			continue
 		}
 		if c.Group == nil || len(c.Group.Members) == 0 {
 			if j, how := e.hold(c, nil, addr); how != noHolder {
-				found = append(found, Standing{c, nil, j, how})
+				keep(Standing{c, nil, j, how})
 			}
 			continue
 		}
@@ -53,35 +70,33 @@ func holders(v *View, l *LockSet, addr uint64) []Standing {
 				continue
 			}
 			if j, how := e.hold(c, m, addr); how != noHolder {
-				found = append(found, Standing{c, m, j, how})
+				keep(Standing{c, m, j, how})
 			}
 		}
 	}
-	var best Strength
+	n := 0.0
 	for _, s := range found {
-		best = max(best, s.How)
+		n += s.count()
 	}
-	kept := found[:0]
-	for _, s := range found {
-		if s.How == best {
-			kept = append(kept, s)
-		}
+	switch {
+	case best <= ByReceiver && n > maxGuess:
+		return nil, 0
+	case best == ByEntry && addr != 0 && !l.Shared && n > 1:
+		return nil, int(n) // a mutex has one holder, so these have let go of it
 	}
-	sort.SliceStable(kept, func(i, j int) bool { return kept[i].Crowd.N < kept[j].Crowd.N })
-	return kept
+	sort.SliceStable(found, func(i, j int) bool { return found[i].Crowd.N < found[j].Crowd.N })
+	return found, 0
 }
 
-func waitsFor(l *LockSet, c *Crowd) bool {
-	for _, w := range l.Waiters {
-		if w == c {
-			return true
-		}
+func (s Standing) count() float64 {
+	if s.Member != nil {
+		return 1
 	}
-	return false
+	return s.Crowd.N
 }
 
-// otherLock reports whether some of c wait for a lock of the set other than addr.
-func otherLock(c *Crowd, addr uint64) bool {
+// waitsForOther reports whether some of c wait for a lock of the set other than addr.
+func waitsForOther(c *Crowd, addr uint64) bool {
 	if c.Group == nil {
 		return false
 	}
@@ -108,18 +123,27 @@ func wakingUp(c *Crowd) bool {
 }
 
 // entries is how a lock is entered: the functions and lines its waiters wait
-// at, and where in an object of a type the lock lies.
+// at, what they call it through, and where in an object of a type it lies.
 type entries struct {
-	line   map[string]int   // function to the least line waited at; 0 where lines are unknown
-	offset map[string]int64 // receiver type ("pkg.T") to the lock's offset in it
-	types  map[string]bool
-	pkg    string
-	recvs  map[uint64]bool // receivers of waiters whose lock address is not known
-	unaddr bool
+	line     map[string]int // function to the least line waited at; 0 where lines are unknown
+	through  map[string]int // the same for what stands between: os.(*File).Write, sync.(*Once).doSlow
+	crowds   map[string]int // function to how many crowds wait at it
+	sites    map[string]bool
+	offset   map[string]int64 // receiver type ("pkg.T") to the lock's offset in it
+	types    map[string]bool
+	foreign  map[string]bool // types whose lock is not inside the receiver: an entry of a logger, a generic method whose first word is a dictionary
+	pkg      string
+	recvs    map[uint64]bool // receivers of waiters whose lock address is not known
+	released map[string]bool // functions that a mutex profile saw release it
 }
 
-func entriesOf(l *LockSet) entries {
-	e := entries{line: map[string]int{}, offset: map[string]int64{}, types: map[string]bool{}, recvs: map[uint64]bool{}, unaddr: len(l.Addresses) == 0}
+func (l *LockSet) enter() *entries {
+	if l.entries != nil {
+		return l.entries
+	}
+	e := &entries{line: map[string]int{}, through: map[string]int{}, crowds: map[string]int{}, sites: map[string]bool{},
+		offset: map[string]int64{}, types: map[string]bool{}, foreign: map[string]bool{}, recvs: map[uint64]bool{}, released: map[string]bool{}}
+	l.entries = e
 	if l.Site != nil {
 		e.pkg = l.Site.Package
 	}
@@ -128,8 +152,13 @@ func entriesOf(l *LockSet) entries {
 			continue // that is where it is left
 		}
 		site := c.Site()
-		if n, ok := e.line[site.Func]; !ok || site.Line < n {
-			e.line[site.Func] = site.Line
+		least(e.line, site)
+		e.crowds[site.Func]++
+		e.sites[owner(site)] = true
+		for _, f := range c.Frames[:c.Wait.Site] {
+			if !primitive(f) {
+				least(e.through, f)
+			}
 		}
 		if site.Type == "" {
 			continue
@@ -139,103 +168,230 @@ func entriesOf(l *LockSet) entries {
 		if c.Group == nil {
 			continue
 		}
+		if d, ok := lockOffset(c); ok {
+			e.offset[t] = d
+		}
 		for i := range c.Group.Members {
 			m := &c.Group.Members[i]
-			if c.Wait.Site >= len(m.Args) {
+			if c.Wait.Site >= len(m.Args) || m.Args[c.Wait.Site].Addr() == 0 || m.Args[c.Wait.Site].Stale() {
 				continue
 			}
-			recv := m.Args[c.Wait.Site]
-			if recv.Addr() == 0 || recv.Stale() {
-				continue
-			}
-			if m.Lock == 0 {
-				e.recvs[recv.Addr()] = true
-			} else if d := int64(m.Lock) - int64(recv.Addr()); d >= 0 && d < maxObject {
-				if _, known := e.offset[t]; !known {
-					e.offset[t] = d
-				}
+			recv := m.Args[c.Wait.Site].Addr()
+			switch {
+			case m.Lock == 0:
+				e.recvs[recv] = true
+			case m.Lock < recv || m.Lock-recv >= MaxObject:
+				e.foreign[t] = true
 			}
 		}
 	}
 	return e
 }
 
-// hold says whether a goroutine is inside the lock: at which frame, and on what evidence.
-// m is nil where there are no addresses.
+func least(m map[string]int, f *stacks.Frame) {
+	if n, ok := m[f.Func]; !ok || f.Line < n {
+		m[f.Func] = f.Line
+	}
+}
+
+// primitive recognises the frames of the lock itself, which nobody is inside of.
+func primitive(f *stacks.Frame) bool {
+	switch {
+	case f.Package == "runtime", strings.HasPrefix(f.Name, "runtime_"):
+		return true
+	case f.Package == "sync" || f.Package == "internal/sync":
+		return f.Type == "Mutex" || f.Type == "RWMutex" || f.Type == "rlocker"
+	}
+	return f.Type == "fdMutex" || strings.HasPrefix(f.Name, "Lock") || strings.HasPrefix(f.Name, "RLock")
+}
+
+// hold says whether a goroutine is inside the lock: at which frame, and on
+// what evidence. m is nil where there are no addresses.
 func (e *entries) hold(c *Crowd, m *stacks.Member, addr uint64) (int, Strength) {
 	from := 0
 	if c.Wait.Kind.IsLock() {
 		from = c.Wait.Site + 1 // its own wait is not inside
 	}
+	guess := couldHold(c)
 	bestFrame, best := -1, noHolder
-	for j := max(from, 0); j < len(c.Frames); j++ {
-		f := c.Frames[j]
-		line, entry := e.line[f.Func]
-		if entry && line > 0 && f.Line > 0 && f.Line < line {
-			continue // before the line that locks
+	for j := from; j < len(c.Frames); j++ {
+		how := e.holdAt(c, m, addr, j, guess)
+		if how <= best {
+			continue
 		}
-		how := noHolder
-		t := f.Package + "." + f.Type
-		var recv stacks.Word
-		if m != nil && j < len(m.Args) {
-			recv = m.Args[j]
-		}
-		known := recv.Addr() != 0 && !recv.Stale() && f.Type != ""
-		off, hasOffset := e.offset[t]
-		switch {
-		case known && addr != 0 && hasOffset:
-			if recv.Addr()+uint64(off) == addr {
-				how = ByReceiver
-				if entry {
-					how = ByEntry
-				}
+		bestFrame, best = j, how
+		if _, ok := e.through[c.Frames[j].Func]; ok {
+			// What stands between is nobody's code; who called it is the holder.
+			if k := e.below(c.Frames[j+1:]); k >= 0 {
+				bestFrame = j + 1 + k
 			}
-		case known && addr != 0 && (e.types[t] && addr >= recv.Addr() && addr-recv.Addr() < maxObject || recv.Addr() == addr && f.Package == e.pkg):
-			how = ByReceiver
-			if entry {
-				how = ByEntry
-			}
-		case known && len(e.recvs) > 0 && e.types[t]:
-			if e.recvs[recv.Addr()] {
-				how = ByReceiver
-				if entry {
-					how = ByEntry
-				}
-			}
-		case entry && (line == 0 || f.Line == 0 || f.Line > line):
-			how = ByFunction
-		case strings.HasSuffix(f.Name, "Locked") && f.Package == e.pkg && !c.Wait.Kind.IsLock():
-			how = ByLocked
-		}
-		if how > best {
-			bestFrame, best = j, how
 		}
 	}
 	return bestFrame, best
 }
 
-// HolderOf describes who holds a lock of v, and what is known of how it is
-// held where nobody seems to; names is the view with ids and addresses, which
-// may be v itself.
-func HolderOf(v *View, l *LockSet, addr uint64) (*Holder, string) {
-	found := holders(v, l, addr)
-	if len(found) == 0 {
-		return nil, notInside(v, l)
+func (e *entries) holdAt(c *Crowd, m *stacks.Member, addr uint64, j int, guess bool) Strength {
+	f := c.Frames[j]
+	var recv stacks.Word
+	if m != nil && j < len(m.Args) {
+		recv = m.Args[j]
 	}
-	return describeHolder(found), ""
+	known := recv.Addr() != 0 && !recv.Stale()
+	if line, ok := e.through[f.Func]; ok && f.Line > line && e.below(c.Frames[j+1:]) >= 0 {
+		switch {
+		case f.Package == "internal/poll" && known && addr != 0 && recv.Addr() == addr:
+			return ByEntry
+		case f.Package == "internal/poll" && known && addr != 0:
+			return noHolder // another file
+		}
+		return ByFunction
+	}
+	t := f.Package + "." + f.Type
+	line, entry := e.line[f.Func]
+	if entry && line > 0 && f.Line > 0 && f.Line <= line {
+		entry = false // not yet past the line that locks
+		if c.Wait.Kind.IsLock() || f.Line < line {
+			return noHolder
+		}
+	}
+	entry = entry || e.released[f.Func]
+	inside := ByReceiver
+	if entry {
+		inside = ByEntry
+	}
+	if known && f.Type != "" {
+		off, hasOffset := e.offset[t]
+		same, decided := false, true
+		switch {
+		case addr != 0 && hasOffset:
+			same = recv.Addr()+uint64(off) == addr
+		case addr != 0 && !e.foreign[t] && (e.types[t] || f.Package == e.pkg):
+			same = addr >= recv.Addr() && addr-recv.Addr() < MaxObject
+		case len(e.recvs) > 0 && e.types[t]:
+			same = e.recvs[recv.Addr()]
+		default:
+			decided = false
+		}
+		if decided {
+			if same && (entry || guess || inOneWait(c)) {
+				return inside
+			}
+			return noHolder // another object of the type
+		}
+	}
+	switch {
+	case entry:
+		return ByFunction
+	case guess && f.Type != "" && e.types[t] && !known:
+		return ByType
+	case guess && strings.HasSuffix(f.Name, "Locked") && f.Package == e.pkg:
+		return ByType // by Go's custom its caller holds the lock
+	}
+	return noHolder
+}
+
+// below is the index in frames of the nearest function that waiters wait in; -1 where there is none.
+func (e *entries) below(frames []*stacks.Frame) int {
+	for i, f := range frames {
+		if e.sites[owner(f)] {
+			return i
+		}
+	}
+	return -1
+}
+
+// couldHold reports whether a goroutine is at something that one does inside
+// a lock, when only its object or type is known: a loop that waits for
+// events is in the object for good and holds nothing.
+func couldHold(c *Crowd) bool {
+	switch c.Wait.Kind {
+	case stacks.Socket:
+		return c.Wait.Answer || !c.Parked
+	case stacks.Syscall, stacks.Pool, stacks.Lock, stacks.RLock, stacks.FDLock, stacks.Running, stacks.Runnable:
+		return !c.Parked
+	case stacks.Chan:
+		return c.Wait.Send || c.Wait.Either
+	}
+	return false
+}
+
+// inOneWait reports whether a goroutine outside any handler is at a single
+// operation rather than at the select of an event loop.
+func inOneWait(c *Crowd) bool {
+	switch c.Wait.Kind {
+	case stacks.Chan, stacks.Cond, stacks.Sleep:
+		return true
+	}
+	return false
+}
+
+// HolderOf describes who holds a lock of v. Where nobody seems to, it says in
+// words what that means.
+func HolderOf(v *View, l *LockSet, addr uint64) (*Holder, string) {
+	found, past := holders(v, l, addr)
+	if len(found) > 0 {
+		h := describeHolder(found)
+		h.Then = follow(v, found[0])
+		return h, ""
+	}
+	if past > 0 {
+		return nil, fmt.Sprintf("%d are past the line that locks, inside the same function of the same object: it is released before, and is short of turns rather than held", past)
+	}
+	return nil, notInside(v, l)
+}
+
+// maxChain is how many locks a chain of holders is followed over: deeper ones
+// are told well enough by their first five.
+const maxChain = 5
+
+// follow names the holder of the lock that a holder waits for itself, and so on.
+func follow(v *View, s Standing) []Holder {
+	var chain []Holder
+	seen := map[*Crowd]bool{}
+	for len(chain) < maxChain && s.Crowd.Wait.Kind.IsLock() && !s.Crowd.Wait.Release && !seen[s.Crowd] {
+		seen[s.Crowd] = true
+		l := v.lockOf(s.Crowd)
+		if l == nil {
+			break
+		}
+		addr := uint64(0)
+		if s.Member != nil {
+			addr = s.Member.Lock
+		}
+		next, _ := holders(v, l, addr)
+		if len(next) == 0 || seen[next[0].Crowd] {
+			break
+		}
+		chain = append(chain, *describeHolder(next))
+		s = next[0]
+	}
+	return chain
+}
+
+func (v *View) lockOf(c *Crowd) *LockSet {
+	for _, l := range v.Locks() {
+		for _, w := range l.Waiters {
+			if w == c {
+				return l
+			}
+		}
+	}
+	return nil
 }
 
 func describeHolder(found []Standing) *Holder {
 	s := found[0]
 	f := s.Crowd.Frames[s.Frame]
-	h := &Holder{Function: f.Func, State: s.Crowd.Reason, Stack: shortStack(s.Crowd.Frames, operation(s.Crowd), s.Frame)}
-	var n float64
+	h := &Holder{Function: f.Func, State: s.Crowd.Reason, Stack: shortStack(s.Crowd.Frames, operation(s.Crowd), s.Frame), Confidence: Medium}
+	switch {
+	case s.How == ByEntry:
+		h.Confidence = High
+	case s.How <= ByReceiver:
+		h.Confidence = Low
+	}
+	n := 0.0
 	for _, o := range found {
-		if o.Member != nil {
-			n++
-		} else {
-			n += o.Crowd.N
-		}
+		n += o.count()
 	}
 	if n > 1 {
 		h.Count = int64(n)
@@ -243,14 +399,14 @@ func describeHolder(found []Standing) *Holder {
 	if s.Member != nil {
 		h.Goroutine = s.Member.ID
 	}
-	h.Wait = waitsIn(s.Crowd)
+	h.Wait = waitsIn(s.Crowd.For())
 	return h
 }
 
 // DescribeCrowd describes one goroutine of a crowd as the holder of what its
 // frame at index i has taken.
 func DescribeCrowd(c *Crowd, i int) *Holder {
-	s := Standing{Crowd: c, Frame: i}
+	s := Standing{Crowd: c, Frame: i, How: ByFunction}
 	if c.Group != nil && len(c.Group.Members) > 0 {
 		s.Member = &c.Group.Members[0]
 	}
@@ -276,7 +432,7 @@ func operation(c *Crowd) int {
 	return i
 }
 
-// notInside says what it means that nobody holds a lock that many wait for.
+// notInside says what it means that nobody is seen to hold a lock that many wait for.
 func notInside(v *View, l *LockSet) string {
 	if v.Kind == Waits {
 		return ""
@@ -288,34 +444,64 @@ func notInside(v *View, l *LockSet) string {
 			all += c.Group.Count
 		}
 	}
-	if all > 0 && 2*aged > all {
-		return "nobody is inside it and most have waited for minutes: the lock was probably never released (leaked, not contended)"
+	if c, _ := l.Nested(); all > 0 && 2*aged > all && c == nil {
+		return "nobody is seen inside the functions that lock it, and most have waited for minutes: it was probably never released (leaked, not contended)"
 	}
-	return "nobody was inside it at the moment of the snapshot: its holder came and went, or it was never released; a second snapshot tells"
+	return "nobody is seen inside the functions that lock it: its holder came and went, or it was never released; a second snapshot tells"
 }
 
 // shortStack cuts a stack to what a reader needs: from the site to the frame
-// that holds the lock and its caller.
+// that holds the lock and its caller. A function that recurses stands once.
 func shortStack(frames []*stacks.Frame, from, to int) []string {
 	const most = 8 // a holder's story fits a screen beside the rest of the report
 	to = min(to+2, len(frames))
 	if from >= to {
 		from = 0
 	}
-	if to-from <= most {
-		return names(frames[from:to])
+	var out []string
+	for _, name := range Names(frames[from:to]) {
+		if len(out) == 0 || out[len(out)-1] != name {
+			out = append(out, name)
+		}
 	}
-	out := names(frames[from : from+most-3])
-	out = append(out, fmt.Sprintf("… %d more …", to-from-most+1))
-	return append(out, names(frames[to-2:to])...)
+	if n := len(out); n > most {
+		out = append(append(out[:most-3:most-3], fmt.Sprintf("… %d more …", n-most+1)), out[n-2:]...)
+	}
+	return out
 }
 
-func names(frames []*stacks.Frame) []string {
+// Names are the functions of frames.
+func Names(frames []*stacks.Frame) []string {
 	out := make([]string, len(frames))
 	for i, f := range frames {
 		out[i] = f.Func
 	}
 	return out
+}
+
+// Nested finds among a lock's waiters a crowd that waits while inside a
+// function which others of the waiters enter by locking, and the index of that
+// frame. The crowd is nil where there is none.
+func (l *LockSet) Nested() (*Crowd, int) {
+	e := l.enter()
+	for _, c := range l.Waiters {
+		if c.Wait.Release {
+			continue
+		}
+		for j := c.Wait.Site + 1; j < len(c.Frames); j++ {
+			f := c.Frames[j]
+			line, ok := e.line[f.Func]
+			others := e.crowds[f.Func]
+			if f.Func == c.Site().Func {
+				others--
+			}
+			deferred := owner(f) == owner(c.Site()) && f.Func != c.Site().Func
+			if ok && others > 0 && !deferred && (line == 0 || f.Line == 0 || f.Line > line) {
+				return c, j
+			}
+		}
+	}
+	return nil, 0
 }
 
 func kindWords(k stacks.Kind) string {
@@ -347,37 +533,5 @@ func kindWords(k stacks.Kind) string {
 	case stacks.Idle:
 		return "idle"
 	}
-	return "doing something this format does not show"
-}
-
-// Nested finds among a lock's waiters a crowd that waits while inside a
-// function which others of the waiters enter by locking, and the index of that frame.
-// The crowd is nil where there is none.
-func (l *LockSet) Nested() (*Crowd, int) {
-	for _, c := range l.Waiters {
-		if c.Wait.Release {
-			continue
-		}
-		e := entriesOf(l.Without(c))
-		for j := c.Wait.Site + 1; j < len(c.Frames); j++ {
-			f := c.Frames[j]
-			deferred := owner(f) == owner(c.Site()) && f.Func != c.Site().Func
-			if line, ok := e.line[f.Func]; ok && !deferred && (line == 0 || f.Line == 0 || f.Line > line) {
-				return c, j
-			}
-		}
-	}
-	return nil, 0
-}
-
-// Without is the lock with one crowd of waiters left out.
-func (l *LockSet) Without(c *Crowd) *LockSet {
-	m := *l
-	m.Waiters = nil
-	for _, w := range l.Waiters {
-		if w != c {
-			m.Waiters = append(m.Waiters, w)
-		}
-	}
-	return &m
+	return "at something this format does not show"
 }

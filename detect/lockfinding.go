@@ -2,6 +2,7 @@ package detect
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -10,31 +11,46 @@ import (
 
 // LockFindings reports the locks that requests wait for and that want accepts,
 // from the best view there is, with what the other views say of the same lock.
-// It is the common part of the detectors of locks; next is what to do, and
-// label what to call the code ("telemetry", "application").
-func LockFindings(p *Pass, want func(*LockSet) bool, next func(*LockSet, *Holder) []string) {
+// It is the common part of the detectors of locks; next says what to do.
+func LockFindings(p *Pass, want func(*LockSet) bool, next func(*LockSet, *Finding) []string) {
 	seen := map[string]bool{}
 	for _, v := range [...]*View{p.Stacks, p.Block, p.Mutex} {
 		if v == nil || v.Cumulative && v.Kind == Waits && p.Stacks != nil {
 			continue // since the process began: no match for what is seen now
 		}
 		for _, l := range v.Locks() {
-			n := l.InScope
-			if v.Mutex {
-				n = l.N
-			}
-			if !want(l) || seen[owner(l.Site)] || !v.Material(n, l.Events, materialCount) {
-				continue
-			}
-			if v.Mutex && (p.Block != nil || p.Stacks != nil) && alreadySeen(l, seen) {
+			n := v.Waiting(l, p)
+			if !want(l) || alreadySeen(l, seen) || !v.Material(n, l.Events, MaterialCount) {
 				continue
 			}
 			for _, c := range l.Waiters {
 				seen[owner(c.Site())] = true
 			}
-			p.Report(lockFinding(p, v, l, n, next))
+			f := lockFinding(p, v, l, n)
+			if v.Kind == Waits && p.Stacks != nil {
+				// The snapshot is of now, and does not have it.
+				f.Severity, f.Confidence = Info, Low
+			}
+			f.Next = next(l, &f)
+			p.Report(f)
 		}
 	}
+}
+
+// Waiting is how many count as waiting for l in v: requests, where the service
+// has any in this profile or in its snapshot.
+func (v *View) Waiting(l *LockSet, p *Pass) float64 {
+	requests := v.ByRequest || p.Stacks != nil && p.Stacks.ByRequest
+	if !requests {
+		return l.N
+	}
+	n := l.Behind
+	for _, c := range l.Waiters {
+		if c.Request {
+			n += c.N
+		}
+	}
+	return n
 }
 
 func alreadySeen(l *LockSet, seen map[string]bool) bool {
@@ -46,8 +62,8 @@ func alreadySeen(l *LockSet, seen map[string]bool) bool {
 	return false
 }
 
-func lockFinding(p *Pass, v *View, l *LockSet, n float64, next func(*LockSet, *Holder) []string) Finding {
-	f := Finding{Wait: string(l.Kind), Severity: SeverityOf(v.Share(n)), Confidence: ConfidenceOf(v, n)}
+func lockFinding(p *Pass, v *View, l *LockSet, n float64) Finding {
+	f := Finding{Wait: string(l.Kind), Severity: SeverityOf(v, v.Weigh(n)), Confidence: ConfidenceOf(v, n, v.Weigh(n)), Weight: v.Weigh(n)}
 	f.Name(l.Site)
 	if v.Mutex {
 		// The profile charges the release, often in a deferred closure.
@@ -55,35 +71,18 @@ func lockFinding(p *Pass, v *View, l *LockSet, n float64, next func(*LockSet, *H
 	}
 	v.Count(&f, n, l.Events)
 	if v.Kind == Stacks && v.Unit != Samples {
-		f.Blocked = l.N + l.Behind // everybody who waits for the lock, requests or not
+		f.Blocked = l.Held // everybody, requests or not
 		if v.ByRequest {
 			f.RequestsBlocked = int64(n)
 		}
-		f.Weight = v.Share(n)
+		f.Labels = labelsOf(l.Waiters, p.Options)
 	}
 	if l.Telemetry.ByWord {
 		f.Confidence = Weaker(f.Confidence, Medium)
-		f.Warnings = append(f.Warnings, fmt.Sprintf("counted as telemetry only because its path has the element %q", l.Telemetry.Name))
-	}
-
-	names, dl := v, l
-	if v.Kind == Stacks && p.Detail != nil && p.Detail != v {
-		if m := sameLock(p.Detail, l); m != nil {
-			names, dl = p.Detail, m
-		}
-	}
-	addr, at := dl.Main()
-	if addr != 0 {
-		f.Lock = fmt.Sprintf("0x%x", addr)
-		f.Evidence = append(f.Evidence, addressEvidence(names, dl, at))
+		f.Warnings = append(f.Warnings, fmt.Sprintf("counted as telemetry only by the word %q in its name or path", l.Telemetry.Name))
 	}
 	if v.Kind == Stacks {
-		f.Holder, f.Holds = HolderOf(names, dl, addr)
-		if f.Holder == nil && names != v {
-			if h, _ := HolderOf(v, l, 0); h != nil {
-				f.Holder, f.Holds = h, ""
-			}
-		}
+		addresses(p, v, l, &f)
 	}
 	f.Evidence = append(f.Evidence, siteEvidence(v, l)...)
 	f.Evidence = append(f.Evidence, otherViews(p, v, l)...)
@@ -94,18 +93,90 @@ func lockFinding(p *Pass, v *View, l *LockSet, n float64, next func(*LockSet, *H
 		f.Warnings = append(f.Warnings, "a mutex profile charges the code that releases the lock, that is its holder's, not the waiters'")
 	}
 	f.Summary = lockSummary(v, l, n, &f)
-	f.Next = next(l, f.Holder)
 	return f
+}
+
+// addresses fills in what the view with ids and addresses says of the lock:
+// which it is and who holds it.
+func addresses(p *Pass, v *View, l *LockSet, f *Finding) {
+	names, dl := v, l
+	if p.Detail != nil && p.Detail != v {
+		if m := sameLock(p.Detail, l); m != nil {
+			names, dl = p.Detail, m
+		}
+	}
+	p.releasedBy(l)
+	p.releasedBy(dl)
+	one := dl.One()
+	if one != 0 {
+		f.Lock = fmt.Sprintf("0x%x", one)
+	}
+	if len(dl.Addresses) > 0 {
+		f.Evidence = append(f.Evidence, addressEvidence(names, dl))
+	}
+	if len(dl.Addresses) > 1 && one == 0 {
+		f.Holds = fmt.Sprintf("these are %d locks of one kind, and no single one has most of the waiters", len(dl.Addresses))
+		if h, _ := HolderOf(names, dl, 0); h != nil && h.Confidence != Low {
+			h.Goroutine = 0 // one of several
+			f.Holder = h
+		}
+		return
+	}
+	f.Holder, f.Holds = HolderOf(names, dl, one)
+	if f.Holder == nil && names != v {
+		if h, _ := HolderOf(v, l, 0); h != nil && (h.Count == 0 || h.Confidence != Low) {
+			f.Holder, f.Holds = h, ""
+		}
+	}
+	if f.Holder == nil && p.neverReleased(l) {
+		f.Holds = fmt.Sprintf("nobody got it between the two snapshots: the same crowd stands there, and the block profile over %.1f s has no wait that ended: it was never released (leaked, not contended)", p.Block.Window.Seconds())
+	}
+}
+
+// releasedBy adds to what is known of how l is entered the functions that a
+// mutex profile saw release a lock of its kind: they are inside until they do.
+func (p *Pass) releasedBy(l *LockSet) {
+	if p.Mutex == nil {
+		return
+	}
+	classes := map[string]bool{}
+	for _, c := range l.Waiters {
+		classes[lockClass(c)] = true
+	}
+	for _, m := range p.Mutex.Locks() {
+		for _, c := range m.Waiters {
+			if !classes[lockClass(c)] {
+				continue
+			}
+			released := l.enter().released
+			released[c.Site().Func] = true
+			if c.Site().Type != "" {
+				released[owner(c.Site())] = true // often deferred in a closure
+			}
+		}
+	}
+}
+
+// neverReleased reports whether two snapshots and the block profile between
+// them show that nobody got the lock: as many stood there before, and no wait at it ended.
+func (p *Pass) neverReleased(l *LockSet) bool {
+	if p.Earlier == nil || p.Block == nil || p.Block.Cumulative || p.Block.Events == 0 || sameLock(p.Block, l) != nil {
+		return false
+	}
+	before := sameLock(p.Earlier, l)
+	return before != nil && 2*before.N >= l.N
 }
 
 func lockSummary(v *View, l *LockSet, n float64, f *Finding) string {
 	var b strings.Builder
 	what := "a lock"
-	switch l.Kind {
-	case stacks.RLock:
+	switch {
+	case l.Kind == stacks.RLock:
 		what = "a read lock"
-	case stacks.FDLock:
+	case l.Kind == stacks.FDLock:
 		what = "the lock of one file descriptor"
+	case f.Holds != "" && len(l.Addresses) > 1 && l.One() == 0:
+		what = fmt.Sprintf("one of %d locks of a kind", len(l.Addresses))
 	}
 	of := v.Of(n, l.Events)
 	if v.Mutex {
@@ -113,17 +184,73 @@ func lockSummary(v *View, l *LockSet, n float64, f *Finding) string {
 	} else {
 		fmt.Fprintf(&b, "%s wait for %s in %s", of, what, f.Function)
 	}
-	if v.Unit == Requests && v.Kind == Stacks && l.N+l.Behind > n+0.5 {
-		fmt.Fprintf(&b, " (%s goroutines in all)", Thousands(l.N+l.Behind))
+	if v.Unit == Requests && v.Kind == Stacks && l.Held > n+0.5 {
+		fmt.Fprintf(&b, " (%s goroutines in all)", Thousands(l.Held))
 	}
 	if h := f.Holder; h != nil {
-		who := "its likely holder"
-		if h.Goroutine != 0 {
-			who = fmt.Sprintf("its likely holder, goroutine %d,", h.Goroutine)
+		b.WriteString("; " + h.who() + " " + h.Wait)
+		if n := len(h.Then); n > 0 {
+			last := h.Then[n-1]
+			b.WriteString(", whose own " + last.who() + " " + last.Wait)
 		}
-		fmt.Fprintf(&b, "; %s is %s", who, h.Wait)
 	}
 	return b.String()
+}
+
+// who begins a sentence about a holder.
+func (h *Holder) who() string {
+	sure := "its likely holder"
+	if h.Confidence == Low {
+		sure = "possibly held by one that"
+	}
+	switch {
+	case h.Count > 1 && h.Goroutine == 0:
+		return fmt.Sprintf("%d goroutines are past the line that locks, each", h.Count)
+	case h.Goroutine != 0 && h.Confidence != Low:
+		return fmt.Sprintf("%s, goroutine %d, is", sure, h.Goroutine)
+	case h.Goroutine != 0:
+		return fmt.Sprintf("possibly held by goroutine %d, which is", h.Goroutine)
+	}
+	return sure + " is"
+}
+
+// Root is the end of a chain of holders: the one that is not waiting for a lock.
+func (h *Holder) Root() *Holder {
+	if h == nil || len(h.Then) == 0 {
+		return h
+	}
+	return &h.Then[len(h.Then)-1]
+}
+
+// redacted stands for a label's value: values can be secrets.
+const redacted = "[redacted]"
+
+// labelsOf collects the pprof labels of crowds, with their values where the user asked for them.
+func labelsOf(crowds []*Crowd, opt Options) map[string][]string {
+	var out map[string][]string
+	for _, c := range crowds {
+		if c.Group == nil {
+			continue
+		}
+		for key, values := range c.Group.Labels {
+			if out == nil {
+				out = map[string][]string{}
+			}
+			if !opt.Labels {
+				out[key] = []string{redacted}
+				continue
+			}
+			for _, v := range values {
+				if !slices.Contains(out[key], v) {
+					out[key] = append(out[key], v)
+				}
+			}
+		}
+	}
+	for _, values := range out {
+		slices.Sort(values)
+	}
+	return out
 }
 
 // sameLock finds in view v the lock that l is in another view.
@@ -142,11 +269,12 @@ func sameLock(v *View, l *LockSet) *LockSet {
 	return nil
 }
 
-func addressEvidence(v *View, l *LockSet, at int64) Evidence {
+func addressEvidence(v *View, l *LockSet) Evidence {
 	var all int64
 	for _, n := range l.Addresses {
 		all += n
 	}
+	_, at := l.Main()
 	e := Evidence{Input: v.Name, Count: float64(at)}
 	if len(l.Addresses) == 1 {
 		e.Text = fmt.Sprintf("all %s waiters whose lock address is printed wait for one lock", Thousands(float64(all)))
@@ -208,7 +336,7 @@ func calledFrom(c *Crowd) string {
 func (v *View) amount(n float64, events int64) string {
 	switch {
 	case v.Unit == Contentions:
-		return fmt.Sprintf("%s waits (%s)", Thousands(float64(events)), seconds(n))
+		return fmt.Sprintf("%s waits (%s)", Thousands(float64(events)), Seconds(n))
 	case v.Unit == Samples:
 		return Thousands(n) + " samples"
 	case v.Kind == Waits:
@@ -234,7 +362,7 @@ func otherViews(p *Pass, v *View, l *LockSet) []Evidence {
 			kind = "mutex"
 		}
 		if o.Cumulative {
-			out = append(out, Evidence{Text: fmt.Sprintf("the %s profile has %s of delay there since the process began", kind, seconds(m.N)), Input: o.Name, Count: float64(m.Events)})
+			out = append(out, Evidence{Text: fmt.Sprintf("the %s profile has %s of delay there since the process began", kind, Seconds(m.N)), Input: o.Name, Count: float64(m.Events)})
 		} else {
 			out = append(out, Evidence{Text: fmt.Sprintf("the %s profile has on average %s waiting there over %.1f s", kind, Thousands(round1(m.N)), o.Window.Seconds()), Input: o.Name, Count: round1(m.N)})
 		}

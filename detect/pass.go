@@ -13,10 +13,10 @@ import (
 // that contention is everyday: the healthy captures show up to 6 % of requests
 // at one lock in a snapshot. Under 5 % nothing is said at all.
 const (
-	mentionShare  = 0.05
-	materialShare = 0.20
+	MentionShare  = 0.05
+	MaterialShare = 0.20
 	criticalShare = 0.50
-	materialCount = 3
+	MaterialCount = 3
 	// A service that is well always has a few requests waiting for an answer or
 	// a permit when one looks: the idle capture had two or three. Only waits for
 	// locks are rare enough to tell at three.
@@ -75,36 +75,38 @@ func (p *Pass) Main() *View {
 // atLeast of them and a mentionable share. Cumulative profiles, whose n are
 // seconds, need a second of delay instead.
 func (v *View) Material(n float64, events int64, atLeast float64) bool {
-	if v.Share(n) < mentionShare {
+	if v.Weigh(n) < MentionShare {
 		return false
 	}
 	if v.Cumulative && v.Kind == Waits {
-		return v.Share(n) >= materialShare && n >= cumulativeSeconds && events > 0 && n/float64(events) >= cumulativeWait
+		return v.Share(n) >= MaterialShare && n >= cumulativeSeconds && events > 0 && n/float64(events) >= cumulativeWait
 	}
 	// The mean over a window is no whole number: 4.6 waiting is five at times.
 	return math.Round(n) >= atLeast
 }
 
-// SeverityOf a share of what is in flight.
-func SeverityOf(share float64) Severity {
+// SeverityOf a share of what is in flight in view v. A cumulative profile does
+// not say that anything waits now.
+func SeverityOf(v *View, share float64) Severity {
 	switch {
+	case v.Cumulative && share >= MaterialShare:
+		return Warning
 	case share >= criticalShare:
 		return Critical
-	case share >= materialShare:
+	case share >= MaterialShare:
 		return Warning
 	}
 	return Info
 }
 
-// ConfidenceOf n waiting in view v.
-func ConfidenceOf(v *View, n float64) Confidence {
-	share := v.Share(n)
+// ConfidenceOf n waiting in view v, which are a share of what is in flight.
+func ConfidenceOf(v *View, n, share float64) Confidence {
 	switch {
 	case v.Cumulative:
 		return Low
 	case share >= criticalShare && n >= firmCount:
 		return High
-	case share >= materialShare && math.Round(n) >= materialCount:
+	case share >= MaterialShare && math.Round(n) >= MaterialCount:
 		return Medium
 	}
 	return Low
@@ -145,7 +147,7 @@ func round1(x float64) float64 { return math.Round(x*10) / 10 }
 func (v *View) Of(n float64, events int64) string {
 	switch {
 	case v.Unit == Contentions:
-		return fmt.Sprintf("%.0f %% of the delay since the process began (%s in %s waits)", 100*v.Share(n), seconds(n), Thousands(float64(events)))
+		return fmt.Sprintf("%.0f %% of the delay since the process began (%s in %s waits)", 100*v.Share(n), Seconds(n), Thousands(float64(events)))
 	case v.Unit == Samples:
 		return fmt.Sprintf("%.0f %% of the samples", 100*v.Share(n))
 	case v.Kind == Waits:
@@ -158,8 +160,8 @@ func (v *View) Of(n float64, events int64) string {
 	return fmt.Sprintf("%s of %s %s", Thousands(n), Thousands(v.InFlight), unit)
 }
 
-// seconds prints a duration for people.
-func seconds(s float64) string {
+// Seconds prints a duration for people.
+func Seconds(s float64) string {
 	switch {
 	case s >= 1:
 		return Thousands(round1(s)) + " s"

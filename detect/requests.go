@@ -20,29 +20,49 @@ var handlerRoot = map[string]bool{
 }
 
 // IsRequest reports whether a stack (leaf first) is a server's request: its
-// handler, or what the handler calls.
+// handler, or what the handler calls. A goroutine that a handler started to
+// run another handler in (http.TimeoutHandler, a middleware's own) is its helper, not a second request.
 func IsRequest(frames []*stacks.Frame) bool {
-	for i := len(frames) - 1; i >= 0; i-- {
-		f := frames[i]
+	handler, root := false, false
+	for i, f := range frames {
 		key := frameKey(f)
-		if handlerRoot[key] {
+		switch {
+		case serverRoot[key]:
+			root = true
+			handler = handler || key != "net/http.conn.serve" && key != "github.com/valyala/fasthttp.Server.serveConn" || servesRequest(frames[:i], f)
+		case handlerRoot[key]:
+			handler = true
+		}
+	}
+	if !handler || root {
+		return handler
+	}
+	// A stack that was cut at its root is a request all the same.
+	last := frames[len(frames)-1]
+	return !(stacks.Owner(last) != last.Func && len(frames) < cutDepth)
+}
+
+// cutDepth is the least depth at which the runtime cuts stacks (32 frames in
+// profiles up to Go 1.22); a shorter one shows its root.
+const cutDepth = 32
+
+// serverRoot names what a server runs a connection or a call in.
+var serverRoot = map[string]bool{
+	"net/http.conn.serve": true, "github.com/valyala/fasthttp.Server.serveConn": true,
+	"net/http.http2serverConn.runHandler": true, "golang.org/x/net/http2.serverConn.runHandler": true, "net/http/internal/http2.serverConn.runHandler": true,
+	"google.golang.org/grpc.Server.handleStream": true, "google.golang.org/grpc.Server.processUnaryRPC": true, "google.golang.org/grpc.Server.processStreamingRPC": true, "google.golang.org/grpc.Server.processRPC": true,
+}
+
+// servesRequest reports whether a connection's goroutine is in a handler: what
+// is no plumbing of the connection was called from it. (Handlers can stand
+// there without serverHandler in dumps whose inlined frames are missing.)
+func servesRequest(below []*stacks.Frame, root *stacks.Frame) bool {
+	for _, f := range below {
+		if !connPlumbing[f.Package] && stacks.Unversioned(f.Package) != stacks.Unversioned(root.Package) && f.Package != "runtime" {
+			return !strings.HasPrefix(f.Package, "crypto/") && !strings.HasPrefix(f.Package, "internal/") && f.Package != "bytes"
+		}
+		if f.Package == "net/http" && f.Type != "conn" && f.Name == "ServeHTTP" {
 			return true
-		}
-		if i == 0 {
-			break
-		}
-		below := frames[i-1]
-		switch key {
-		case "net/http.conn.serve":
-			// A handler can be called without serverHandler in dumps whose inlined
-			// frames are missing; what is no plumbing of the connection is one.
-			if below.Package != "net/http" && !connPlumbing[below.Package] || strings.HasSuffix(below.Name, "ServeHTTP") {
-				return true
-			}
-		case "github.com/valyala/fasthttp.Server.serveConn":
-			if stacks.Unversioned(below.Package) != "github.com/valyala/fasthttp" && !connPlumbing[below.Package] {
-				return true
-			}
 		}
 	}
 	return false
@@ -75,29 +95,118 @@ var profiler = map[string]bool{
 	"testing.(*M).startAlarm.func1": true, "runtime/debug.Stack": true, "runtime/debug.PrintStack": true,
 }
 
-// IsParked reports whether a goroutine outside any handler merely waits for
+// isParked reports whether a goroutine outside any handler merely waits for
 // work, for time to pass, or to hand work to others: readers that wait to send
 // to the loops of a service without handlers stand behind them, and would
 // outnumber what the loops themselves wait for. A lock, a permit or an answer
-// is not that. A read counts as waiting for work where the function that reads
-// is a loop over messages.
-func IsParked(frames []*stacks.Frame, w stacks.Wait) bool {
+// is not that, unless its caller asks for what may come when it comes.
+func isParked(frames []*stacks.Frame, w stacks.Wait) bool {
 	switch w.Kind {
 	case stacks.Idle, stacks.Sleep, stacks.Select, stacks.Cond, stacks.Chan, stacks.Unknown:
 		return true
+	case stacks.Pool:
+		return w.ByName && ownWorker(frames, w.Site)
 	case stacks.Socket:
-		return !w.Answer && w.Site >= 0 && readLoop(frames, w.Site)
+		return w.Site < 0 || asksForEvents(frames, w.Site) || !w.Answer && (readLoop(frames, w.Site) || ownReader(frames, w.Site))
 	case stacks.Syscall:
 		return w.Site < 0 || frames[w.Site].Package == "os/signal" || frames[w.Site].Package == "os" || frames[w.Site].Package == "os/exec" || readLoop(frames, w.Site)
 	}
 	return false
 }
 
-// readLoop looks at the function that reads and the two that called it.
+// ownWorker reports whether nobody outside the type at site called it: the
+// worker of a pool that takes its next job from it.
+func ownWorker(frames []*stacks.Frame, site int) bool {
+	own := frames[site]
+	for _, f := range frames[site+1:] {
+		if !f.Std && f.Package != "runtime" && (f.Package != own.Package || f.Type != own.Type) {
+			return false
+		}
+	}
+	return true
+}
+
+// ownReader reports whether a raw read is done by a library's own goroutine:
+// all of its stack that is not standard library lies in one module.
+func ownReader(frames []*stacks.Frame, site int) bool {
+	module := ""
+	for _, f := range frames[site:] {
+		if f.Std || f.Package == "runtime" {
+			continue
+		}
+		if f.Package == "main" || module != "" && repository(f.Package) != module {
+			return false
+		}
+		module = repository(f.Package)
+	}
+	return module != ""
+}
+
+// repository is the part of an import path that names the repository: host,
+// owner and name on the large hosts, host and name elsewhere.
+func repository(pkg string) string {
+	host, rest, _ := strings.Cut(pkg, "/")
+	n := 1
+	switch host {
+	case "github.com", "gitlab.com", "bitbucket.org", "golang.org", "gitea.com", "codeberg.org":
+		n = 2
+	}
+	for i, c := range rest {
+		if c == '/' {
+			if n--; n == 0 {
+				return pkg[:len(host)+1+i]
+			}
+		}
+	}
+	return pkg
+}
+
+// asksForEvents looks at the code that called the client library at site, two
+// frames of it: whether it polls, watches or receives rather than asks.
+func asksForEvents(frames []*stacks.Frame, site int) bool {
+	lib := repository(frames[site].Package)
+	n := 0
+	for _, f := range frames[site:] {
+		if f.Std || f.Package == "runtime" || repository(f.Package) == lib && f.Package != "main" {
+			continue
+		}
+		for _, w := range words(f.Name) {
+			switch w {
+			case "poll", "poller", "watch", "watcher", "subscribe", "receive", "recv", "listen", "stream", "accept", "pull", "notify", "notification", "notifications", "heartbeat":
+				return true
+			}
+		}
+		if n++; n == 2 {
+			return false
+		}
+	}
+	return false
+}
+
+// words splits a Go name into its words, in lower case.
+func words(name string) []string {
+	var out []string
+	start := 0
+	for i := 1; i <= len(name); i++ {
+		if i == len(name) || 'A' <= name[i] && name[i] <= 'Z' && !('A' <= name[i-1] && name[i-1] <= 'Z') || name[i] == '.' || name[i] == '_' {
+			if w := strings.Trim(name[start:i], "._"); w != "" {
+				out = append(out, strings.ToLower(w))
+			}
+			start = i
+		}
+	}
+	return out
+}
+
+// readLoop looks at the function that reads, what it reads through, and the
+// two that called it.
 func readLoop(frames []*stacks.Frame, site int) bool {
-	for i := site; i < len(frames) && i <= site+2; i++ {
+	for i := max(site-2, 0); i < len(frames) && i <= site+2; i++ {
+		if i < site && frames[i].Package == "internal/poll" {
+			continue
+		}
 		name := strings.ToLower(frames[i].Name)
-		for _, s := range [...]string{"loop", "recv", "reader", "serve", "listen", "accept", "watch", "poll", "consume", "subscribe", "scan", "mainread", "readmsg", "readmessage", "readfrom", "readpacket", "discard"} {
+		for _, s := range [...]string{"loop", "recv", "reader", "serve", "listen", "accept", "watch", "poll", "consume", "subscribe", "scan", "readmsg", "readmessage", "readfrom", "readpacket", "readconn", "discard"} {
 			if strings.Contains(name, s) {
 				return true
 			}

@@ -16,6 +16,7 @@ type SiteSum struct {
 	Events    int64
 	Telemetry Telemetry
 	Crowds    []*Crowd // the crowds that wait (helpers where requests wait through them), largest first
+	own       []*Crowd // the crowds counted, in the same order
 }
 
 // Sites adds up, by the function they wait at, the crowds in scope that want
@@ -41,6 +42,7 @@ func (v *View) Sites(want func(*Crowd) bool) []*SiteSum {
 		s.N += c.N
 		s.Events += c.Events
 		s.Crowds = append(s.Crowds, at)
+		s.own = append(s.own, c)
 	}
 	sort.SliceStable(out, func(i, j int) bool { return out[i].N > out[j].N })
 	return out
@@ -61,11 +63,13 @@ func (v *View) Sum(want func(*Crowd) bool) (n float64, events int64) {
 func (v *View) SiteEvidence(s *SiteSum) []Evidence {
 	const most = 3 // one screen
 	var out []Evidence
-	for _, c := range s.Crowds[:min(len(s.Crowds), most)] {
-		out = append(out, Evidence{
-			Text:  fmt.Sprintf("%s wait in %s%s", v.amount(c.N, c.Events), c.Site().Func, calledFrom(c)),
-			Input: v.Name, Count: round1(c.N), Stack: shortStack(c.Frames, c.Wait.Site, c.Wait.Site+5),
-		})
+	for i, c := range s.Crowds[:min(len(s.Crowds), most)] {
+		own := s.own[i]
+		text := fmt.Sprintf("%s wait in %s%s", v.amount(own.N, own.Events), c.Site().Func, calledFrom(c))
+		if own != c && own.Site() != nil {
+			text = fmt.Sprintf("%s wait in %s for goroutines that wait in %s%s", v.amount(own.N, own.Events), own.Site().Func, c.Site().Func, calledFrom(c))
+		}
+		out = append(out, Evidence{Text: text, Input: v.Name, Count: round1(own.N), Stack: shortStack(c.Frames, c.Wait.Site, c.Wait.Site+5)})
 	}
 	return out
 }
@@ -73,10 +77,11 @@ func (v *View) SiteEvidence(s *SiteSum) []Evidence {
 // InView looks in another view of the process for goroutines in scope at the
 // same function, and says what it has.
 func (v *View) InView(s *SiteSum) (Evidence, bool) {
-	for _, o := range v.Sites(func(c *Crowd) bool { return c.Site().Func == s.Site.Func }) {
+	if found := v.Sites(func(c *Crowd) bool { return c.Site().Func == s.Site.Func }); len(found) > 0 {
+		o := found[0]
 		text := fmt.Sprintf("the block profile has on average %s waiting there over %.1f s", Thousands(round1(o.N)), v.Window.Seconds())
 		if wait, ok := v.MeanWait(o); ok {
-			text += ", " + seconds(wait) + " each"
+			text += ", " + Seconds(wait) + " each"
 		}
 		return Evidence{Text: text, Input: v.Name, Count: round1(o.N)}, true
 	}
@@ -113,4 +118,14 @@ func (v *View) Connecting(c *Crowd) bool {
 		}
 	}
 	return 2*dials >= c.N
+}
+
+// Connects reports whether c's wait is for a connection being made.
+func (c *Crowd) Connects() bool {
+	for _, f := range c.Frames[:max(c.Wait.Site, 0)] {
+		if f.Name == "connect" || f.Name == "Connect" || f.Name == "dial" {
+			return true
+		}
+	}
+	return false
 }

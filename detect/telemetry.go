@@ -23,6 +23,9 @@ func JudgeTelemetry(f *stacks.Frame, user []string) Telemetry {
 		}
 	}
 	pkg := stacks.Unversioned(f.Package)
+	if hasPathPrefix(pkg, "github.com/prometheus/client_golang/api") {
+		return Telemetry{} // queries a Prometheus server: a client like any other
+	}
 	for _, p := range telemetryPrefixes {
 		if hasPathPrefix(pkg, p) {
 			return Telemetry{Is: true, Name: p}
@@ -31,7 +34,17 @@ func JudgeTelemetry(f *stacks.Frame, user []string) Telemetry {
 	if telemetryStd[pkg] {
 		return Telemetry{Is: true, Name: pkg}
 	}
-	if f.Std || pkg == "main" {
+	if f.Std {
+		return Telemetry{}
+	}
+	// A logger of one's own, wherever it stands: middleware that logs requests
+	// is called LoggerWithConfig or requestLogger everywhere.
+	for _, name := range [...]string{f.Type, f.Name} {
+		if strings.Contains(strings.ToLower(name), "logger") {
+			return Telemetry{Is: true, ByWord: true, Name: "logger"}
+		}
+	}
+	if pkg == "main" {
 		return Telemetry{}
 	}
 	for _, e := range strings.Split(pkg, "/") {

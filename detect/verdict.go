@@ -15,23 +15,23 @@ func decide(r *Report, passes []*Pass) {
 		r.RuledOut = append(r.RuledOut, p.ruledOut...)
 		all = append(all, p.findings...)
 	}
-	sort.SliceStable(all, func(i, j int) bool { return all[i].share() > all[j].share() })
-	lead, leadPass := -1.0, -1
+	sort.SliceStable(all, func(i, j int) bool { return all[i].weight() > all[j].weight() })
+	var lead *Pass
 	var cause string
-	for i, p := range passes {
-		c, share := causeOf(p)
-		if c != "" && share > lead {
-			cause, lead, leadPass = c, share, i
+	for _, p := range passes {
+		c := causeOf(p)
+		if c != "" && (lead == nil || p.worse(c, lead, cause)) {
+			cause, lead = c, p
 		}
 	}
-	if leadPass >= 0 {
-		p := passes[leadPass]
+	if lead != nil {
+		p := lead
 		top := topFinding(p.findings, cause)
 		r.Verdict = Verdict{Cause: cause, Confidence: top.Confidence, Summary: top.Summary, Job: top.Job}
 		if len(passes) > 1 {
 			affected := 0
 			for _, q := range passes {
-				if c, _ := causeOf(q); c == cause {
+				if causeOf(q) == cause {
 					affected++
 				}
 			}
@@ -39,17 +39,71 @@ func decide(r *Report, passes []*Pass) {
 			r.Verdict.Summary = p.Process + ": " + r.Verdict.Summary
 		}
 		sort.SliceStable(all, func(i, j int) bool { return all[i].leads(cause, p.Process) && !all[j].leads(cause, p.Process) })
-		r.Budget = append(r.Budget, BudgetOf(p.Stacks, p.Earlier, p.Block)...)
+		r.budget(p)
 	} else {
-		r.Verdict.Summary = nothing(passes, all)
 		for _, p := range passes {
 			if p.Main() != nil {
-				r.Budget = append(r.Budget, BudgetOf(p.Stacks, p.Earlier, p.Block)...)
+				r.budget(p)
 				break
 			}
 		}
+		r.Verdict.Summary = nothing(passes, all)
+		if len(r.Unexplained) > 0 {
+			r.Verdict.Summary += "; what most of them wait for, their stacks do not tell: " + r.Unexplained[0].Text
+		}
 	}
+	foldDeadlocks(all)
 	r.Findings = append(r.Findings, all...)
+}
+
+// budget fills in where one process's requests are, and which sites the budget
+// cannot place where those are a material part.
+func (r *Report) budget(p *Pass) {
+	r.Budget = append(r.Budget, BudgetOf(p.Stacks, p.Earlier, p.Block)...)
+	v := p.Main()
+	r.BudgetUnit = v.Unit
+	if v.Kind != Stacks || v.Share(v.atRest) < MaterialShare || v.atRest < MaterialCount {
+		return
+	}
+	const most = 3 // the largest tell
+	for _, s := range v.Sites(func(c *Crowd) bool { return place(c.Wait.Kind) == PlaceUnexplained && !c.Telemetry.Is }) {
+		if len(r.Unexplained) == most || v.Share(s.N) < MentionShare {
+			break
+		}
+		r.Unexplained = append(r.Unexplained, Evidence{Text: fmt.Sprintf("%s %s in %s%s", Thousands(s.N), kindWords(s.Kind), s.Site.Func, calledFrom(s.Crowds[0])), Input: v.Name, Count: s.N})
+	}
+}
+
+// worse reports whether cause c of p is the graver of two processes' causes:
+// what outranks first, then what is surer, then what holds more.
+func (p *Pass) worse(c string, q *Pass, other string) bool {
+	a, b := topFinding(p.findings, c), topFinding(q.findings, other)
+	if a.Outranks != b.Outranks {
+		return a.Outranks > b.Outranks
+	}
+	if a.Confidence != b.Confidence {
+		return Weaker(a.Confidence, b.Confidence) == b.Confidence
+	}
+	return a.Blocked > b.Blocked
+}
+
+// foldDeadlocks takes out of the findings of a lock what a proven deadlock on
+// it has told already, and its advice to look for a holder that there is none of.
+func foldDeadlocks(all []Finding) {
+	for i := range all {
+		d := &all[i]
+		if d.Detector != "deadlock" || d.Outranks < 1 {
+			continue
+		}
+		for j := range all {
+			f := &all[j]
+			if i == j || f.Process != d.Process || f.Lock == "" || f.Lock != d.Lock && f.Function != d.Function {
+				continue
+			}
+			f.Severity, f.Holder, f.Holds, f.Next = Info, nil, "", nil
+			f.Summary += "; see the deadlock: this is its queue"
+		}
+	}
 }
 
 func (f *Finding) leads(cause, process string) bool {
@@ -63,9 +117,9 @@ func (f *Finding) share() float64 {
 	return f.Blocked / f.Total
 }
 
-// causeOf is the cause that holds most of what is in flight in one process,
-// and its share; "" where none is material.
-func causeOf(p *Pass) (string, float64) {
+// causeOf is the cause that holds most of what is in flight in one process; ""
+// where none is material.
+func causeOf(p *Pass) string {
 	sum := map[string]float64{}
 	top := map[string]*Finding{}
 	for i := range p.findings {
@@ -84,10 +138,7 @@ func causeOf(p *Pass) (string, float64) {
 			best = d
 		}
 	}
-	if best == "" {
-		return "", 0
-	}
-	return best, min(sum[best], 1)
+	return best
 }
 
 // weight is a finding's share of what is in flight, for the comparison of causes.
@@ -101,17 +152,25 @@ func (f *Finding) weight() float64 {
 // outranks reports whether cause a is the better verdict than b. A deadlock
 // that holds requests is why their lock is waited for, so it goes before the
 // lock's class; a suspicion does not. A leak that outgrows the requests in flight
-// goes before what those few requests wait for, unless it is only a population
-// and a lock or a full pool explains why nobody receives.
+// goes before what those few requests wait for.
 func outranks(a, b *Finding, shareA, shareB float64) bool {
 	if ra, rb := a.Outranks, b.Outranks; ra != rb {
 		return ra > rb
 	}
-	if shareA != shareB {
-		return shareA > shareB
+	if d := shareA - shareB; d > equalShare || d < -equalShare {
+		return d > 0
+	}
+	// As many requests wait for an answer as wait for something here: where a
+	// process calls itself, the answer is what the others are late with.
+	if da, db := a.Detector == "downstream", b.Detector == "downstream"; da != db {
+		return db
 	}
 	return a.Detector < b.Detector
 }
+
+// equalShare is how near two shares are equal: one request in a hundred comes
+// or goes between two stacks of a dump.
+const equalShare = 0.01
 
 func topFinding(fs []Finding, detector string) Finding {
 	var best *Finding

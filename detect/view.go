@@ -60,6 +60,7 @@ type View struct {
 	Goroutines float64  // all
 	Events     int64    // contentions, all
 	Snapshot   *stacks.Snapshot
+	atRest     float64 // in scope, in waits of which only the operation is known
 	locks      []*LockSet
 }
 
@@ -78,6 +79,18 @@ func (v *View) Share(n float64) float64 {
 		return 0
 	}
 	return min(n/v.InFlight, 1)
+}
+
+// Weigh is the share that decides how bad n is. Handlers that stand in a select or a
+// channel may be streams at rest, which are no part of any queue; where a
+// crowd is large enough to be no accident, it is measured against the rest,
+// but is then never more than a warning.
+func (v *View) Weigh(n float64) float64 {
+	share := v.Share(n)
+	if rest := v.InFlight - v.atRest; n >= firmCount && rest > 0 {
+		share = max(share, min(n/rest, criticalShare-0.01))
+	}
+	return share
 }
 
 // requestsCount is the least part of the busy goroutines that must be requests
@@ -140,7 +153,7 @@ func newCrowd(frames []*stacks.Frame, w stacks.Wait, opt Options) *Crowd {
 		c.Telemetry = JudgeTelemetry(site, opt.Telemetry)
 	}
 	if !c.Request {
-		c.Parked = IsParked(frames, c.Wait) && !c.backPressure(opt)
+		c.Parked = isParked(frames, c.Wait) && !c.backPressure(opt)
 	}
 	return c
 }
@@ -175,7 +188,12 @@ func (c *Crowd) backPressure(opt Options) bool {
 	return false
 }
 
+// finish completes a view whose crowds are all there: what one crowd means can
+// depend on the others.
 func (v *View) finish() {
+	sort.SliceStable(v.Crowds, func(i, j int) bool { return v.Crowds[i].N > v.Crowds[j].N })
+	v.parkServed()
+	v.semaphores()
 	var busy float64
 	for _, c := range v.Crowds {
 		if c.Request && c.Wait.Kind != stacks.Idle {
@@ -189,92 +207,280 @@ func (v *View) finish() {
 	if v.Requests > 0 && v.Requests >= requestsCount*busy {
 		v.ByRequest, v.Unit, v.InFlight = true, Requests, v.Requests
 	}
-	sort.SliceStable(v.Crowds, func(i, j int) bool { return v.Crowds[i].N > v.Crowds[j].N })
-	v.follow()
+	v.followHelpers()
+	for _, c := range v.Crowds {
+		if v.InScope(c) && place(c.For().Wait.Kind) == PlaceUnexplained && !c.Telemetry.Is {
+			v.atRest += c.N
+		}
+	}
 }
 
-// follow gives requests that wait for a goroutine they started (a channel, a
-// WaitGroup) the wait of those goroutines, one step. Helpers are told by their
-// creator where the dump names it, else by being closures of a function in the
-// request's stack. Where they outnumber the requests they have outlived
-// theirs, and say nothing of the requests still there.
-func (v *View) follow() {
+// parkServed parks goroutines outside handlers that read what comes from the
+// other end of a connection this process accepted, and HTTP clients that may
+// be calling this very process, as a load test does: each has a connection on
+// the server's side too.
+func (v *View) parkServed() {
+	accepts := map[string]bool{} // functions that accept connections, and their packages
+	var conns float64
+	for _, c := range v.Crowds {
+		for i, f := range c.Frames {
+			switch {
+			case f.Func == "net/http.(*conn).serve":
+				conns += c.N
+			case f.Package == "internal/poll" && f.Name == "Accept":
+				for _, caller := range c.Frames[i:] {
+					if !caller.Std && caller.Package != "runtime" {
+						accepts[caller.Func] = true
+						accepts[caller.Package] = true
+						break
+					}
+				}
+			}
+		}
+	}
+	for _, c := range v.Crowds {
+		site := c.Site()
+		if c.Request || c.Parked || c.Wait.Kind != stacks.Socket || site == nil {
+			continue
+		}
+		switch {
+		case c.Wait.Answer:
+			c.Parked = site.Func == "net/http.(*persistConn).roundTrip" && 2*conns >= c.N
+		case c.Group != nil && c.Group.CreatedBy != nil:
+			c.Parked = accepts[c.Group.CreatedBy.Func]
+		default:
+			c.Parked = accepts[root(c.Frames).Package]
+		}
+	}
+}
+
+// root is the function a goroutine began with.
+func root(frames []*stacks.Frame) *stacks.Frame {
+	for i := len(frames) - 1; i > 0; i-- {
+		if frames[i].Package != "runtime" {
+			return frames[i]
+		}
+	}
+	return frames[0]
+}
+
+// semaphores recognises permits that nothing is named for: requests that
+// send to a channel wait for room or for a receiver, and requests at a cond
+// which few others are past wait for their turn.
+func (v *View) semaphores() {
+	conds := 0
+	for _, c := range v.Crowds {
+		site := c.Site()
+		if !c.Request || c.Telemetry.Is || c.Wait.Nil || site == nil || site.Std {
+			continue
+		}
+		switch {
+		case c.Wait.Kind == stacks.Chan && c.Wait.Send:
+			c.Wait.Kind, c.Wait.ByName = stacks.Pool, true
+		case c.Wait.Kind == stacks.Cond && !c.Wait.Group && conds < maxConds:
+			conds++
+			if past, _, n := v.Past(c); past != nil && n < c.N {
+				c.Wait.Kind, c.Wait.ByName = stacks.Pool, true
+			}
+		}
+	}
+}
+
+// Past finds requests that are past where c waits: in the nearest function of
+// c's stack, up to its handler, that others are in at a later line. It returns
+// the largest such crowd, the index of the function in its frames, and how many are past in all.
+func (v *View) Past(c *Crowd) (past *Crowd, frame int, n float64) {
+	for i := c.Wait.Site; i < len(c.Frames); i++ {
+		f := c.Frames[i]
+		if handlerRoot[frameKey(f)] || serverRoot[frameKey(f)] {
+			break
+		}
+		if f.Std || f.Line == 0 {
+			continue
+		}
+		for _, o := range v.Crowds {
+			if o == c || o.Request != c.Request || o.Wait.Kind == stacks.Idle || o.Site() == c.Site() {
+				continue
+			}
+			for j, g := range o.Frames {
+				if g.Func == f.Func && (g.Line > f.Line || g.Line == f.Line && i > c.Wait.Site && o.Wait.Kind != c.Wait.Kind) {
+					if past == nil {
+						past, frame = o, j
+					}
+					n += o.N
+					break
+				}
+			}
+		}
+		if past != nil {
+			return past, frame, n
+		}
+	}
+	return nil, 0, 0
+}
+
+// followHelpers gives requests that wait for goroutines they started (a
+// channel, a WaitGroup) the wait of those goroutines, one step.
+func (v *View) followHelpers() {
+	started := v.started()
 	for _, c := range v.Crowds {
 		if !c.Request || c.Telemetry.Is {
 			continue
 		}
 		switch c.Wait.Kind {
 		case stacks.Chan, stacks.Select, stacks.Cond:
+		case stacks.Pool:
+			if !c.Wait.ByName || c.Wait.Op != stacks.Chan {
+				continue
+			}
 		default:
 			continue
 		}
-		var best *Crowd
-		var helpers float64
-		for _, h := range v.Crowds {
-			if h.Request || h == c || !startedBy(h, c) {
-				continue
-			}
-			helpers += h.N
-			if tellsWhy(h) && (best == nil || h.N > best.N) {
-				best = h
+		if site := c.Site(); site != nil && strings.HasSuffix(site.Package, "/singleflight") {
+			c.Through = v.leader()
+			continue
+		}
+		c.Through = started.why(c)
+	}
+}
+
+// leader is the crowd of singleflight's leaders: those who make the call that
+// all others of the key wait for.
+func (v *View) leader() *Crowd {
+	for _, c := range v.Crowds {
+		if !tellsWhy(c) {
+			continue
+		}
+		for _, f := range c.Frames[c.Wait.Site:] {
+			if strings.HasSuffix(f.Func, "/singleflight.(*Group).doCall") {
+				return c
 			}
 		}
-		leader := c.Site() != nil && strings.HasSuffix(c.Site().Package, "singleflight")
-		if leader {
-			for _, h := range v.Crowds {
-				if h != c && hasFunc(h.Frames, "singleflight.(*Group).doCall") && tellsWhy(h) && (best == nil || h.N > best.N) {
-					best = h
+	}
+	return nil
+}
+
+// Looking for helpers and for requests past a line compares stacks with
+// stacks. Crowds come largest first, so these bounds lose nothing that matters
+// and keep a dump of as many stacks as goroutines linear.
+const (
+	maxHelpers = 256 // crowds of helpers of one function
+	maxConds   = 64  // crowds at conds that are compared with all others
+)
+
+// helpers are the goroutines outside handlers by who started them.
+type helpers struct {
+	byCreator map[int64][]*Crowd  // creator's goroutine id to crowds, once for each goroutine
+	byParent  map[string][]*Crowd // function that a frame is a closure of to crowds
+	ids       bool                // creators are known
+}
+
+func (v *View) started() helpers {
+	h := helpers{byCreator: map[int64][]*Crowd{}, byParent: map[string][]*Crowd{}}
+	for _, c := range v.Crowds {
+		if c.Request || !tellsWhy(c) {
+			continue
+		}
+		if c.Group != nil {
+			for i := range c.Group.Members {
+				if id := c.Group.Members[i].Creator; id != 0 {
+					h.ids = true
+					h.byCreator[id] = append(h.byCreator[id], c)
 				}
 			}
 		}
-		if best == nil {
-			continue
-		}
-		if leader || best.N >= c.N/2 && helpers <= 2*c.N {
-			c.Through = best
+		seen := map[string]bool{}
+		for _, f := range c.Frames {
+			for p := parent(f.Func); p != ""; p = parent(p) {
+				if !seen[p] && len(h.byParent[p]) < maxHelpers {
+					seen[p] = true
+					h.byParent[p] = append(h.byParent[p], c)
+				}
+			}
 		}
 	}
+	return h
+}
+
+// why finds what most of c's helpers wait for. Where a dump names creators
+// they are exact; else helpers are told by being closures of a function in
+// c's stack. Helpers that wait at a channel's other end can outlive their
+// request: where those without one outnumber the rest they say nothing of the
+// requests still there. Whoever a WaitGroup counts cannot.
+func (h helpers) why(c *Crowd) *Crowd {
+	n := map[*Crowd]float64{}
+	if h.ids && c.Group != nil {
+		var order []*Crowd
+		for i := range c.Group.Members {
+			seen := map[*Crowd]bool{}
+			for _, o := range h.byCreator[c.Group.Members[i].ID] {
+				if seen[o] {
+					continue
+				}
+				seen[o] = true
+				if n[o] == 0 {
+					order = append(order, o)
+				}
+				n[o]++
+			}
+		}
+		var best *Crowd
+		for _, o := range order {
+			if best == nil || n[o] > n[best] || n[o] == n[best] && o.N > best.N {
+				best = o
+			}
+		}
+		if best == nil || 2*n[best] < float64(len(c.Group.Members)) || !c.Wait.Group && best.N > 2*c.N {
+			return nil
+		}
+		return best
+	}
+	var best *Crowd
+	var all float64
+	for _, f := range c.Frames[max(c.Wait.Site, 0):] {
+		if handlerRoot[frameKey(f)] || serverRoot[frameKey(f)] {
+			break
+		}
+		for _, o := range h.byParent[f.Func] {
+			if n[o] == 0 {
+				n[o] = o.N
+				all += o.N
+				if best == nil || o.N > best.N {
+					best = o
+				}
+			}
+		}
+	}
+	if best == nil || 2*best.N < c.N || !c.Wait.Group && all > 2*c.N {
+		return nil
+	}
+	return best
+}
+
+// parent is the function that a closure or its wrapper stands in; "" for a
+// function of its own.
+func parent(name string) string {
+	i := strings.LastIndexByte(name, '.')
+	if i < 0 {
+		return ""
+	}
+	tail := name[i+1:]
+	for _, p := range [...]string{"func", "gowrap", ""} {
+		if rest, ok := strings.CutPrefix(tail, p); ok && rest != "" && strings.Trim(rest, "0123456789") == "" {
+			return name[:i]
+		}
+	}
+	return ""
 }
 
 func tellsWhy(c *Crowd) bool {
 	switch c.Wait.Kind {
-	case stacks.Lock, stacks.RLock, stacks.FDLock, stacks.Pool, stacks.Socket:
+	case stacks.Lock, stacks.RLock, stacks.FDLock, stacks.Pool:
 		return true
+	case stacks.Socket:
+		return c.Wait.Site >= 0
 	case stacks.Chan, stacks.Select:
 		return c.Telemetry.Is && !c.Parked
-	}
-	return false
-}
-
-func startedBy(h, c *Crowd) bool {
-	if len(h.Frames) == 0 {
-		return false
-	}
-	if h.Group != nil && h.Group.CreatedBy != nil {
-		for _, f := range c.Frames {
-			if f.Func == h.Group.CreatedBy.Func {
-				return true
-			}
-		}
-		return false
-	}
-	root := h.Frames[len(h.Frames)-1]
-	for i := len(h.Frames) - 1; i >= 0 && (root.Package == "runtime"); i-- {
-		root = h.Frames[i]
-	}
-	for _, f := range c.Frames {
-		if rest, ok := strings.CutPrefix(root.Func, f.Func+"."); ok && !f.Std && (strings.HasPrefix(rest, "func") || strings.HasPrefix(rest, "gowrap")) {
-			return true
-		}
-	}
-	return false
-}
-
-func hasFunc(frames []*stacks.Frame, suffix string) bool {
-	for _, f := range frames {
-		if strings.HasSuffix(f.Func, suffix) {
-			return true
-		}
 	}
 	return false
 }

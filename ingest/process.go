@@ -26,8 +26,8 @@ type Process struct {
 }
 
 // Processes sorts the inputs by process. Build and mappings tell processes
-// apart; origin, goroutine ids, times and values that shrink decide where
-// those are missing or equal. It does not change the bundle.
+// apart; origin, goroutine ids, times, values that shrink and stacks that are
+// alike decide where those are missing or equal. It does not change the bundle.
 func (b *Bundle) Processes() []*Process {
 	var all []*member
 	for _, c := range b.clusters() {
@@ -35,6 +35,7 @@ func (b *Bundle) Processes() []*Process {
 	}
 	all = b.addDumps(all)
 	all = b.addAnonymous(all)
+	all = joinAlike(all)
 	all = b.addAnonymousWaits(all)
 
 	place := make(map[any]int, len(b.Snapshots)+len(b.Waits))
@@ -448,14 +449,19 @@ func (m *member) shortName(all []*member) string {
 	return path.Base(strings.ReplaceAll(binary, `\`, "/")) + " (" + name + ")"
 }
 
+// firstInput is the name of m's first input, and the first identity that any has.
 func (m *member) firstInput() (name string, id stacks.Process) {
-	switch {
-	case len(m.Process.Snapshots) > 0:
-		return m.Process.Snapshots[0].Name, m.Process.Snapshots[0].Process
-	case len(m.Process.Waits) > 0:
-		return m.Process.Waits[0].Name, m.Process.Waits[0].Process
+	add := func(input string, p stacks.Process) {
+		name = cmp.Or(name, input)
+		id = cmp.Or(id, p)
 	}
-	return "", id
+	for _, s := range m.Process.Snapshots {
+		add(s.Name, s.Process)
+	}
+	for _, w := range m.Process.Waits {
+		add(w.Name, w.Process)
+	}
+	return name, id
 }
 
 // sortByTime sorts by time, those without one last, in their order.

@@ -30,8 +30,14 @@ type expect struct {
 	BlockedMax      float64  `json:"blocked_max"`
 	Total           float64  `json:"total"`
 	PerFile         map[string]struct {
-		Accept []string `json:"accept"`
+		Accept     []string `json:"accept"`
+		BlockedMin *float64 `json:"blocked_min"`
 	} `json:"per_file"`
+	// HolderFunctions are who may be named as the holder: nobody, where the list
+	// is there and empty. HolderRequired asks for one where the format has stacks.
+	HolderFunctions []string                     `json:"holder_functions"`
+	HolderRequired  bool                         `json:"holder_required"`
+	ConfidenceMax   map[string]detect.Confidence `json:"confidence_max"` // by detector
 }
 
 func readExpect(t *testing.T, path string) expect {
@@ -153,11 +159,15 @@ func TestCaptures(t *testing.T) {
 				r := analyse(t, args...)
 				right := append([]string{e.Verdict}, e.Accept...)
 				format := key
-				if key == "goroutine pair" {
+				if _, own := e.PerFile[key]; key == "goroutine pair" && !own {
 					format = "goroutine.pb.gz" // two can show no more of a lock than one
 				}
+				least := e.BlockedMin
 				if special, ok := e.PerFile[format]; ok {
 					right = special.Accept
+					if special.BlockedMin != nil {
+						least = *special.BlockedMin
+					}
 				}
 				if !slices.Contains(right, r.Verdict.Cause) {
 					t.Fatalf("verdict %q, want one of %q\n%s", r.Verdict.Cause, right, summaries(r))
@@ -172,10 +182,11 @@ func TestCaptures(t *testing.T) {
 				}
 				f := top(r)
 				checkFunction(t, e, f)
+				checkHolder(t, e, f, key)
 				if key == "mutex" {
 					return // charged by the release, and short of what the waiters lose: right by share only
 				}
-				if math.Round(f.Blocked) < e.BlockedMin || e.BlockedMax > 0 && f.Blocked > e.BlockedMax {
+				if math.Round(f.Blocked) < least || e.BlockedMax > 0 && f.Blocked > e.BlockedMax {
 					t.Errorf("blocked %v, want %v to %v\n%s", f.Blocked, e.BlockedMin, e.BlockedMax, summaries(r))
 				}
 			})
@@ -183,6 +194,23 @@ func TestCaptures(t *testing.T) {
 		if forms < 2 {
 			t.Errorf("%s: %d forms found, want at least a file and the whole directory", dir, forms)
 		}
+	}
+}
+
+// checkHolder holds who is named to who it was. Profiles of waits name nobody.
+func checkHolder(t *testing.T, e expect, f detect.Finding, form string) {
+	t.Helper()
+	if limit, ok := e.ConfidenceMax[f.Detector]; ok && detect.Weaker(f.Confidence, limit) != f.Confidence {
+		t.Errorf("confidence %s, want at most %s", f.Confidence, limit)
+	}
+	if f.Holder == nil {
+		if e.HolderRequired && form != "block" && form != "mutex" {
+			t.Errorf("no holder named, want one in %q: %s", e.HolderFunctions, f.Holds)
+		}
+		return
+	}
+	if e.HolderFunctions != nil && !slices.Contains(e.HolderFunctions, f.Holder.Function) {
+		t.Errorf("holder in %s (%s confidence), want one of %q", f.Holder.Function, f.Holder.Confidence, e.HolderFunctions)
 	}
 }
 

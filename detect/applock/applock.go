@@ -4,8 +4,10 @@ package applock
 import (
 	_ "embed"
 	"fmt"
+	"strings"
 
 	"github.com/contend/contend/detect"
+	"github.com/contend/contend/ingest/stacks"
 )
 
 //go:embed README.md
@@ -28,7 +30,7 @@ func run(p *detect.Pass) error {
 		n := 0.0
 		for _, l := range v.Locks() {
 			if !l.Telemetry.Is {
-				n += l.InScope
+				n += v.Waiting(l, p)
 			}
 		}
 		p.RuleOut("%s wait for a lock outside telemetry", v.Of(n, 0))
@@ -36,11 +38,32 @@ func run(p *detect.Pass) error {
 	return nil
 }
 
-func next(l *detect.LockSet, h *detect.Holder) []string {
+func next(l *detect.LockSet, f *detect.Finding) []string {
+	root := f.Holder.Root()
+	if l.Kind == stacks.FDLock || root != nil && strings.Contains(root.Wait, "system call in log") {
+		return []string{
+			"look at who reads this file: a stopped reader of stdout, stderr or a pipe stops every writer, and a slow disk slows them all",
+			"write through a buffer that drops when it is full, off the request path",
+		}
+	}
+	if f.Holder == nil && strings.Contains(f.Holds, "never released") {
+		return []string{
+			fmt.Sprintf("look for a return or panic between Lock and Unlock in the functions that lock what %s waits for: Unlock belongs in a defer", l.Site.Func),
+			"restart the process: nothing will release the lock",
+		}
+	}
+	if len(l.Addresses) > 1 && l.One() == 0 {
+		return []string{
+			fmt.Sprintf("read what %s does between Lock and Unlock: the lock is split already, so what it does there is too long", l.Site.Func),
+			"admit fewer requests at once until it is shorter",
+		}
+	}
 	out := []string{fmt.Sprintf("read what %s does between Lock and Unlock: every wait in there is everybody's wait", l.Site.Func)}
 	switch {
-	case h != nil:
-		out = append(out, fmt.Sprintf("move out of the lock what its holder does now: %s", h.Wait))
+	case root != nil && root.Confidence != detect.Low:
+		out = append(out, fmt.Sprintf("take out of the lock what its holder does there: it is %s", root.Wait))
+	case root != nil:
+		out = append(out, fmt.Sprintf("see whether %s holds it: it is %s", root.Function, root.Wait))
 	case l.Site.Std:
 		out = append(out, "this lock is the standard library's: call it less often, or from fewer goroutines")
 	default:

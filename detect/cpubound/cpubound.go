@@ -42,7 +42,7 @@ func run(p *detect.Pass) error {
 		return nil
 	}
 	top := v.Sites(busy)[0]
-	f := detect.Finding{Wait: "cpu", Severity: detect.SeverityOf(share), Confidence: detect.ConfidenceOf(v, n)}
+	f := detect.Finding{Wait: "cpu", Severity: detect.SeverityOf(v, v.Share(n)), Confidence: detect.Weaker(detect.ConfidenceOf(v, n, v.Share(n)), detect.Medium)}
 	f.Name(top.Site)
 	v.Count(&f, n, 0)
 	f.Summary = fmt.Sprintf("%s run or queue for a CPU, most in %s: busy, not blocked", v.Of(n, 0), top.Site.Func)

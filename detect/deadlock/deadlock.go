@@ -35,8 +35,8 @@ func run(p *detect.Pass) error {
 			found = joinUnderLock(p, p.Detail, g)
 		}
 	}
-	if !found && p.Stacks != nil {
-		found = nested(p, p.Stacks)
+	if !found {
+		found = nested(p)
 	}
 	if found {
 		return nil
@@ -93,11 +93,86 @@ func cycles(p *detect.Pass, v *detect.View, g *detect.WaitFor) bool {
 }
 
 func report(p *detect.Pass, v *detect.View, g *detect.WaitFor, cycle []edge) {
-	var waiters, inScope float64
-	proven := true
+	waiters, inScope, aged := crowd(v, g, cycle)
+	entered := true
 	var story []string
-	counted := map[*stacks.Member]bool{}
 	for _, e := range cycle {
+		entered = entered && e.who.How == detect.ByEntry
+		story = append(story, fmt.Sprintf("goroutine %d is inside 0x%x by %s and waits for 0x%x in %s",
+			e.who.Member.ID, uint64(e.holds), e.who.Crowd.Frames[e.who.Frame].Func, uint64(g.Waits(e.who)), e.who.Crowd.Site().Func))
+	}
+	first := biggest(g, cycle)
+	site := siteOf(g, first.holds)
+	f := detect.Finding{Wait: string(site.Wait.Kind), Confidence: detect.Medium, Outranks: -1, Lock: fmt.Sprintf("0x%x", uint64(first.holds))}
+	proven := false
+	switch {
+	case entered && (len(cycle) > 1 || aged):
+		// Two goroutines that are each past the line where the other waits cannot
+		// both have let go. One alone may have: it unlocks, calls out and comes
+		// back, which only time rules out.
+		f.Confidence, f.Outranks, proven = detect.High, 2, true
+	case len(cycle) > 1 && aged:
+		f.Outranks, proven = 2, true
+		f.Warnings = append(f.Warnings, "one holder was told by its receiver and because nobody else is inside the object, not by a function known to lock it; that all have waited for minutes speaks for it")
+	case len(cycle) == 1 && entered && writerWaits(g, first.holds) && len(g.Held[first.holds]) == 1:
+		// A writer that waits for readers proves that one has not let go, and nobody
+		// else is inside.
+		f.Outranks, proven = 2, true
+		f.Warnings = append(f.Warnings, "told by elimination: a writer waits for readers to leave, and this is the only one seen inside")
+	case len(cycle) == 1 && !entered:
+		return // inside a method of the object, which need not lock anything
+	default:
+		f.Warnings = append(f.Warnings, "a suspicion: whoever is past the line that locks may have unlocked before it called on; a second dump with the same goroutines in the same place proves it")
+	}
+	f.Name(site.Site())
+	v.Count(&f, waiters, 0)
+	f.RequestsBlocked = requests(v, inScope)
+	f.Weight = v.Share(inScope)
+	f.Severity = severity(f.Weight, proven)
+	f.Holder = detect.DescribeCrowd(first.who.Crowd, first.who.Frame)
+	f.Holder.Goroutine = first.who.Member.ID
+	prefix := ""
+	if !proven {
+		prefix = "a suspicion: "
+	}
+	below, above := first.who.Crowd.Site().Func, first.who.Crowd.Frames[first.who.Frame].Func
+	if len(cycle) == 1 {
+		f.Summary = fmt.Sprintf("%sgoroutine %d waits for a lock that its own stack took (%s below %s), and %s wait with it", prefix, first.who.Member.ID, below, above, plural(waiters-1))
+		f.Next = selfAdvice
+	} else {
+		f.Summary = fmt.Sprintf("%s%d goroutines wait for each other's locks in a cycle, and %s wait for these locks in all: %s", prefix, len(cycle), plural(waiters), strings.Join(story[:2], "; "))
+		f.Next = advice
+	}
+	const most = 6 // a longer cycle is told by its beginning
+	for _, s := range story[:min(len(story), most)] {
+		f.Evidence = append(f.Evidence, detect.Evidence{Text: s, Input: v.Name})
+	}
+	for _, e := range cycle[:min(len(cycle), 2)] {
+		f.Evidence = append(f.Evidence, detect.Evidence{Text: fmt.Sprintf("the stack of goroutine %d", e.who.Member.ID), Input: v.Name, Stack: stackOf(e.who.Crowd, e.who.Frame)})
+	}
+	p.Report(f)
+}
+
+// writerWaits reports whether a writer has the lock's turn and waits for its
+// readers to leave.
+func writerWaits(g *detect.WaitFor, id detect.LockID) bool {
+	for _, w := range g.Waiters[id] {
+		for _, f := range w.Crowd.Frames[:w.Crowd.Wait.Site] {
+			if f.Name == "runtime_SemacquireRWMutex" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// crowd counts who waits for the locks of a cycle, those of them in scope, and
+// whether every goroutine of the cycle has waited for a minute at least.
+func crowd(v *detect.View, g *detect.WaitFor, cycle []edge) (waiters, inScope float64, aged bool) {
+	counted := map[*stacks.Member]bool{}
+	aged = true
+	for _, e := range cycle {
+		aged = aged && e.who.Member.Minutes > 0
 		for _, w := range g.Waiters[e.holds] {
 			if counted[w.Member] {
 				continue
@@ -108,42 +183,25 @@ func report(p *detect.Pass, v *detect.View, g *detect.WaitFor, cycle []edge) {
 				inScope++
 			}
 		}
-		if e.who.How < detect.ByEntry {
-			proven = false
-		}
-		story = append(story, fmt.Sprintf("goroutine %d holds 0x%x in %s and waits for 0x%x in %s",
-			e.who.Member.ID, uint64(e.holds), e.who.Crowd.Frames[e.who.Frame].Func, uint64(g.Waits(e.who)), e.who.Crowd.Site().Func))
 	}
-	first := biggest(g, cycle)
-	site := siteOf(g, first.holds)
-	f := detect.Finding{Wait: string(site.Wait.Kind), Confidence: detect.High, Outranks: 2, Lock: fmt.Sprintf("0x%x", uint64(first.holds))}
-	if !proven {
-		f.Confidence = detect.Medium
-		f.Warnings = append(f.Warnings, "one holder was told by its receiver and because nobody else is inside the object, not by a function known to lock it")
+	return waiters, inScope, aged
+}
+
+func requests(v *detect.View, inScope float64) int64 {
+	if !v.ByRequest {
+		return 0
 	}
-	f.Name(site.Site())
-	v.Count(&f, waiters, 0)
-	f.Weight = v.Share(inScope)
-	f.Severity = severity(f.Weight)
-	who := detect.DescribeCrowd(first.who.Crowd, first.who.Frame)
-	who.Goroutine = first.who.Member.ID
-	f.Holder = who
-	switch {
-	case len(cycle) == 1:
-		f.Summary = fmt.Sprintf("goroutine %d waits for a lock that its own stack holds (%s below %s): it will never get it, and %s wait with it",
-			first.who.Member.ID, first.who.Crowd.Site().Func, first.who.Crowd.Frames[first.who.Frame].Func, plural(waiters-1))
-	default:
-		f.Summary = fmt.Sprintf("%d goroutines wait for each other's locks in a cycle, and %s wait for these locks in all: %s", len(cycle), plural(waiters), strings.Join(story[:min(len(story), 2)], "; "))
-	}
-	const most = 6 // a longer cycle is told by its beginning
-	for _, s := range story[:min(len(story), most)] {
-		f.Evidence = append(f.Evidence, detect.Evidence{Text: s, Input: v.Name})
-	}
-	for _, e := range cycle[:min(len(cycle), 2)] {
-		f.Evidence = append(f.Evidence, detect.Evidence{Text: fmt.Sprintf("the stack of goroutine %d", e.who.Member.ID), Input: v.Name, Stack: names(e.who.Crowd.Frames[e.who.Crowd.Wait.Site:min(len(e.who.Crowd.Frames), e.who.Frame+2)])})
-	}
-	f.Next = advice
-	p.Report(f)
+	return int64(inScope)
+}
+
+// stackOf is a goroutine's stack from where it waits to where it holds.
+func stackOf(c *detect.Crowd, frame int) []string {
+	return detect.Names(c.Frames[max(c.Wait.Site, 0):min(len(c.Frames), frame+2)])
+}
+
+var selfAdvice = []string{
+	"restart the process if it stands still: no lock of sync can be taken twice by one goroutine; keep this dump for the repair",
+	"do not call back into the object while holding its lock; a read lock taken twice waits for ever once a writer stands between",
 }
 
 var advice = []string{
@@ -174,15 +232,17 @@ func siteOf(g *detect.WaitFor, id detect.LockID) *detect.Crowd {
 	return best
 }
 
-func severity(share float64) detect.Severity {
-	if share >= 0.2 {
+// severity of a deadlock: it never ends by itself, however few it holds now. A
+// suspicion is no more than worth a look.
+func severity(share float64, proven bool) detect.Severity {
+	switch {
+	case !proven:
+		return detect.Info
+	case share >= detect.MaterialShare:
 		return detect.Critical
 	}
-	return detect.Warning // it never ends by itself, however few it holds now
+	return detect.Warning
 }
-
-// maxObject is how far behind an object's address its WaitGroup can lie.
-const maxObject = 4096
 
 // joinUnderLock finds a goroutine that holds a lock while it waits for a WaitGroup of the
 // same object, when a goroutine that could be one of those it waits for wants
@@ -208,15 +268,16 @@ func joinUnderLock(p *detect.Pass, v *detect.View, g *detect.WaitFor) bool {
 			f := detect.Finding{Wait: string(stacks.Lock), Confidence: detect.Medium, Outranks: 1, Lock: fmt.Sprintf("0x%x", uint64(id))}
 			f.Name(h.Crowd.Frames[h.Frame])
 			v.Count(&f, waiters+1, 0)
+			f.RequestsBlocked = requests(v, in-1)
 			f.Weight = v.Share(in)
-			f.Severity = severity(f.Weight)
+			f.Severity = severity(f.Weight, true)
 			f.Holder = detect.DescribeCrowd(h.Crowd, h.Frame)
 			f.Holder.Goroutine = h.Member.ID
 			f.Summary = fmt.Sprintf("goroutine %d probably holds a lock in %s while it waits for a WaitGroup of the same object; %s wait for that lock, and if one of them is counted by the WaitGroup neither can go on",
 				h.Member.ID, h.Crowd.Frames[h.Frame].Func, plural(waiters))
 			site := siteOf(g, id)
 			f.Evidence = append(f.Evidence,
-				detect.Evidence{Text: fmt.Sprintf("the stack of goroutine %d, which waits for the WaitGroup", h.Member.ID), Input: v.Name, Stack: names(h.Crowd.Frames[:min(len(h.Crowd.Frames), h.Frame+2)])},
+				detect.Evidence{Text: fmt.Sprintf("the stack of goroutine %d, which waits for the WaitGroup", h.Member.ID), Input: v.Name, Stack: detect.Names(h.Crowd.Frames[:min(len(h.Crowd.Frames), h.Frame+2)])},
 				detect.Evidence{Text: fmt.Sprintf("%s wait for 0x%x, most in %s", plural(waiters), uint64(id), site.Site().Func), Input: v.Name, Count: waiters})
 			f.Warnings = append(f.Warnings, "a suspicion: a dump does not show whom a WaitGroup counts")
 			f.Next = advice
@@ -234,7 +295,7 @@ func groupOf(h detect.Standing) bool {
 		f := h.Crowd.Frames[i]
 		if f.Package == "sync" && f.Type == "WaitGroup" && f.Name == "Wait" {
 			a := h.Member.Args[i]
-			return a.Addr() != 0 && !a.Stale() && a.Addr() >= recv && a.Addr()-recv < maxObject
+			return a.Addr() != 0 && !a.Stale() && a.Addr() >= recv && a.Addr()-recv < detect.MaxObject
 		}
 	}
 	return false
@@ -243,26 +304,33 @@ func groupOf(h detect.Standing) bool {
 // nested finds, without addresses, stacks that wait for a lock while inside a
 // function which others enter by taking a lock of the same kind: a lock taken
 // twice, or two of a kind taken in both orders. It is a suspicion, and only
-// where nobody else can be holding the lock.
-func nested(p *detect.Pass, v *detect.View) bool {
+// where nobody else can be holding the lock. Where a dump has the addresses, the
+// graph has answered already.
+func nested(p *detect.Pass) bool {
+	v := p.Stacks
+	if v == nil {
+		return false
+	}
 	found := false
 	for _, l := range v.Locks() {
+		if len(l.Addresses) > 0 || !v.Material(l.InScope, l.Events, detect.MaterialCount) || p.Detail != nil && p.Detail != v && addressed(p.Detail, l) {
+			continue
+		}
 		c, i := l.Nested()
-		if c == nil || !v.Material(l.InScope, l.Events, 3) {
+		if c == nil {
 			continue
 		}
-		if h, _ := detect.HolderOf(v, l.Without(c), 0); h != nil && h.Function != c.Frames[i].Func {
+		if h, _ := detect.HolderOf(v, l, 0); h != nil && h.Function != c.Frames[i].Func {
 			continue
 		}
-		f := detect.Finding{Wait: string(l.Kind), Confidence: detect.Medium, Outranks: -1}
+		f := detect.Finding{Wait: string(l.Kind), Confidence: detect.Medium, Severity: detect.Info, Outranks: -1, Weight: v.Share(l.InScope)}
 		f.Name(l.Site)
 		v.Count(&f, l.N, l.Events)
-		f.Weight = v.Share(l.InScope)
-		f.Severity = detect.SeverityOf(f.Weight)
+		f.RequestsBlocked = requests(v, l.InScope)
 		f.Holder = detect.DescribeCrowd(c, i)
 		f.Summary = fmt.Sprintf("a suspicion: %s wait for a lock in %s while inside %s, which takes a lock of the same kind; if it is the same lock, or two are taken in both orders, they wait for ever, and %s with them",
 			detect.Thousands(c.N), c.Site().Func, c.Frames[i].Func, plural(l.N-c.N))
-		f.Evidence = []detect.Evidence{{Text: fmt.Sprintf("%s in this stack", plural(c.N)), Input: v.Name, Count: c.N, Stack: names(c.Frames[c.Wait.Site:min(len(c.Frames), i+2)])}}
+		f.Evidence = []detect.Evidence{{Text: fmt.Sprintf("%s in this stack", plural(c.N)), Input: v.Name, Count: c.N, Stack: stackOf(c, i)}}
 		f.Warnings = append(f.Warnings, "without lock addresses (a debug=2 dump) it cannot be proven")
 		f.Next = append([]string{"take a debug=2 dump: it shows the locks' addresses, and with them whether this is a cycle"}, advice...)
 		p.Report(f)
@@ -271,17 +339,19 @@ func nested(p *detect.Pass, v *detect.View) bool {
 	return found
 }
 
+// addressed reports whether the addresses of lock l's waiters are known in a view with details.
+func addressed(v *detect.View, l *detect.LockSet) bool {
+	for _, m := range v.Locks() {
+		if m.Site != nil && l.Site != nil && stacks.Owner(m.Site) == stacks.Owner(l.Site) && len(m.Addresses) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 func plural(n float64) string {
 	if n == 1 {
 		return "1 goroutine"
 	}
 	return detect.Thousands(n) + " goroutines"
-}
-
-func names(frames []*stacks.Frame) []string {
-	out := make([]string, len(frames))
-	for i, f := range frames {
-		out[i] = f.Func
-	}
-	return out
 }

@@ -5,6 +5,7 @@ package downstream
 import (
 	_ "embed"
 	"fmt"
+	"strings"
 
 	"github.com/contend/contend/detect"
 	"github.com/contend/contend/ingest/stacks"
@@ -40,8 +41,19 @@ func run(p *detect.Pass) error {
 	if !v.ByRequest {
 		least = 3 // outside handlers nothing waits for an answer as a matter of course
 	}
+	if !v.ByRequest && v.Requests > 0 {
+		// It is a service, and its requests do not wait for these answers.
+		p.RuleOut("the few requests in flight are elsewhere; what waits for answers is work beside them")
+		return nil
+	}
 	for _, s := range v.Sites(isWait) {
-		if !v.Material(s.N, s.Events, least) || quick(p, v, s) {
+		// Streams at rest are no reason to measure answers against the rest alone: what
+		// is in flight beside them says how many are everyday.
+		if !v.Material(s.N, s.Events, least) || v.Share(s.N) < detect.MentionShare {
+			continue
+		}
+		if wait, ok := answerTime(p, v, s); ok && wait < slowAnswer {
+			p.RuleOut("%s wait for an answer in %s, but it comes within %s on average: quick", v.Of(s.N, s.Events), s.Site.Func, detect.Seconds(wait))
 			continue
 		}
 		report(p, v, s)
@@ -56,27 +68,35 @@ func run(p *detect.Pass) error {
 // is traffic, which only a baseline could call too much.
 const slowAnswer = 0.100
 
-// quick reports whether a block profile knows that the answers come quickly.
-func quick(p *detect.Pass, v *detect.View, s *detect.SiteSum) bool {
-	if wait, ok := v.MeanWait(s); ok {
-		return wait < slowAnswer
+// answerTime is the longest an answer at s can take on average, where a block
+// profile knows it. net/http's roundTrip passes its select twice a call, when
+// the request is written and when the answer comes, so there the mean wait is between
+// a half and the whole.
+func answerTime(p *detect.Pass, v *detect.View, s *detect.SiteSum) (float64, bool) {
+	block := v
+	if v.Kind == detect.Stacks {
+		block = p.Block
 	}
-	if p.Block == nil || p.Block.Cumulative {
-		return false
+	if block == nil || block.Cumulative && v.Kind == detect.Stacks {
+		return 0, false
 	}
-	for _, o := range p.Block.Sites(func(c *detect.Crowd) bool { return c.Site().Func == s.Site.Func }) {
-		wait, ok := p.Block.MeanWait(o)
-		return ok && wait < slowAnswer
+	for _, o := range block.Sites(func(c *detect.Crowd) bool { return c.Site().Func == s.Site.Func }) {
+		wait, ok := block.MeanWait(o)
+		if strings.HasSuffix(s.Site.Func, ").roundTrip") {
+			wait *= 2
+		}
+		return wait, ok
 	}
-	return false
+	return 0, false
 }
 
 func report(p *detect.Pass, v *detect.View, s *detect.SiteSum) {
-	f := detect.Finding{Wait: string(stacks.Socket), Severity: detect.SeverityOf(v.Share(s.N)), Confidence: detect.ConfidenceOf(v, s.N)}
+	f := detect.Finding{Wait: string(stacks.Socket), Severity: detect.SeverityOf(v, v.Share(s.N)), Confidence: detect.ConfidenceOf(v, s.N, v.Share(s.N)), Weight: v.Share(s.N)}
 	f.Name(s.Site)
 	v.Count(&f, s.N, s.Events)
 	what := "an answer"
-	if s.Kind == stacks.Pool {
+	connecting := s.Kind == stacks.Pool || s.Crowds[0].Connects()
+	if connecting {
 		what = "a connection to be made"
 	}
 	f.Summary = fmt.Sprintf("%s wait for %s in %s", v.Of(s.N, s.Events), what, s.Site.Func)
@@ -91,6 +111,10 @@ func report(p *detect.Pass, v *detect.View, s *detect.SiteSum) {
 			f.Evidence, known = append(f.Evidence, e), true
 		}
 	}
+	if v.Kind == detect.Waits && !v.ByRequest {
+		f.Confidence = detect.Weaker(f.Confidence, detect.Medium)
+		f.Warnings = append(f.Warnings, "no stack of this profile is a request's: these may be clients of this service inside its own process")
+	}
 	if !known && v.Kind == detect.Stacks {
 		f.Confidence = detect.Weaker(f.Confidence, detect.Medium)
 		f.Warnings = append(f.Warnings, "one snapshot cannot tell a slow dependency from a busy one: its latency, or block profiles some seconds apart, would")
@@ -99,7 +123,9 @@ func report(p *detect.Pass, v *detect.View, s *detect.SiteSum) {
 		"look at the latency of the dependency behind this call, from its own side and from this one",
 		"give the call a time-out and a limit on how many may wait, so that its slowness stays its own",
 	}
-	if caller != nil {
+	if connecting {
+		f.Next[0] = "look at the other side's accept queue, and at what stands between (firewall, address, name): connections are not being taken"
+	} else if caller != nil {
 		f.Next[0] = fmt.Sprintf("look at the latency of what %s calls, from its own side and from this one", caller.Func)
 	}
 	p.Report(f)

@@ -119,7 +119,10 @@ func run(p *detect.Pass) error {
 		if a.n != b.n {
 			return a.n > b.n
 		}
-		return a.site.Func < b.site.Func
+		if a.site.Func != b.site.Func {
+			return a.site.Func < b.site.Func
+		}
+		return a.send
 	})
 	report(p, v, leaks)
 	return nil
@@ -178,19 +181,29 @@ func clientConnection(f *stacks.Frame) bool {
 }
 
 func judge(p *detect.Pass, v *detect.View, l *place) evidence {
+	grew := l.n - l.before
 	switch {
 	case l.leaked >= agedCount:
 		return byRuntime
-	case p.Earlier != nil && l.n-l.before >= grownBy && l.n-l.before >= grownShare*l.before && outgrows(p, v, l):
+	case p.Earlier != nil && grew >= grownBy && grew >= grownShare*l.before && outgrows(p, v, l):
 		return byGrowth
-	case l.aged >= agedCount && 10*float64(l.aged) >= 9*l.n && l.max >= agedMinutes && (l.send || l.never || spread(l)) && !explained(v, l):
+	case (l.send || l.never) && l.aged >= agedCount && 10*float64(l.aged) >= 9*l.n && l.max >= agedMinutes && !explained(v, l) && !held(v):
 		return byAge
-	case (l.send || l.never) && l.n >= senders && l.n > v.InFlight:
+	case (l.send || l.never) && l.n >= senders && l.n > v.InFlight && !held(v) && (p.Earlier == nil || grew > 0):
 		return bySenders
-	case l.n >= population && l.n >= perInFlight*v.InFlight && !explained(v, l):
+	case l.n >= population && l.n >= perInFlight*v.InFlight && !explained(v, l) && (p.Earlier == nil || grew > 0):
 		return byNumber
 	}
 	return none
+}
+
+// held reports whether what is in flight stands at a lock, a pool or another
+// process: then senders outside handlers are the queue behind it, and will be received.
+func held(v *detect.View) bool {
+	n, _ := v.Sum(func(c *detect.Crowd) bool {
+		return c.Wait.Kind.IsLock() || c.Wait.Kind == stacks.Pool || c.Telemetry.Is
+	})
+	return v.InFlight >= detect.MaterialCount && 2*n >= v.InFlight
 }
 
 // outgrows reports whether a place grew more than what the requests in flight
@@ -199,10 +212,6 @@ func outgrows(p *detect.Pass, v *detect.View, l *place) bool {
 	more := v.InFlight - p.Earlier.InFlight
 	return l.n > v.InFlight && l.n-l.before > 3*max(more, 0) && !explained(v, l)
 }
-
-// spread reports whether the ages say that these goroutines came one after the
-// other, rather than together at the start.
-func spread(l *place) bool { return l.max-l.min >= agedMinutes && 2*(l.max-l.min) >= l.max }
 
 // explained reports whether as many clients' connections stand beside the
 // place: a goroutine or two for each connection is the usual build of a server of streams.
@@ -225,16 +234,14 @@ func report(p *detect.Pass, v *detect.View, leaks []*place) {
 	// set of goroutines each: places of nearly the same number are one leak.
 	together := []*place{top}
 	n := top.n
+	const same = 0.9 // sets that come and go between two stacks of one dump differ by less
 	for _, l := range leaks[1:] {
-		if l.n >= 0.9*top.n {
+		if l.n >= same*top.n {
 			together = append(together, l)
 			n += l.n
 		}
 	}
-	f := detect.Finding{Wait: string(top.kind), Goroutines: int64(v.Goroutines), Unit: detect.Goroutines, Blocked: n, Total: v.Goroutines}
-	if f.Wait == string(stacks.Idle) || f.Wait == "" {
-		f.Wait = string(waitOf(top))
-	}
+	f := detect.Finding{Wait: string(waitKind(top)), Goroutines: int64(v.Goroutines), Unit: detect.Goroutines, Blocked: n, Total: v.Goroutines}
 	if v.ByRequest {
 		f.Requests = int64(v.Requests)
 	}
@@ -249,7 +256,7 @@ func report(p *detect.Pass, v *detect.View, leaks []*place) {
 	case byRuntime:
 		f.Confidence, how = detect.High, fmt.Sprintf("the runtime itself marked %s of them as never to wake", detect.Thousands(float64(top.leaked)))
 	case byGrowth:
-		f.Confidence, how = detect.High, fmt.Sprintf("%s more than in the earlier snapshot", detect.Thousands(top.n-top.before))
+		f.Confidence, how = detect.High, fmt.Sprintf("%s more than in the earlier snapshot", detect.Thousands(grewBy(together)))
 	case byAge:
 		f.Confidence, how = detect.High, fmt.Sprintf("%s of them have waited between %d and %d minutes", detect.Thousands(float64(top.aged)), top.min, top.max)
 	case bySenders:
@@ -257,10 +264,14 @@ func report(p *detect.Pass, v *detect.View, leaks []*place) {
 		f.Warnings = append(f.Warnings, "one snapshot without ages: a second one some seconds later shows whether they grow")
 	case byNumber:
 		f.Confidence, how = detect.Medium, "each taken alone looks idle; the number is the finding"
-		f.Warnings = append(f.Warnings, "one snapshot without ages: a second one some minutes later shows whether they grow")
+		f.Warnings = append(f.Warnings, "one snapshot: a second one some minutes later shows whether they grow")
+		if top.kind != stacks.Idle {
+			// Workers, actors and cached workflows park in thousands by design. A helper
+			// that a library starts for each pool or connection does not.
+			f.Severity, f.Confidence = detect.Info, detect.Low
+		}
 	}
-	f.Outranks = -1
-	if top.how >= byAge && n > v.InFlight {
+	if top.how >= bySenders && n > v.InFlight {
 		f.Outranks = 1
 	}
 	f.Summary = fmt.Sprintf("%s goroutines are parked %s in %s%s: %s", detect.Thousands(n), operation(top), top.site.Func, others(together), how)
@@ -276,19 +287,33 @@ func report(p *detect.Pass, v *detect.View, leaks []*place) {
 			f.Evidence = append(f.Evidence, detect.Evidence{Text: "created by " + g.CreatedBy.Func, Input: v.Name})
 		}
 	}
-	f.Next = []string{
-		fmt.Sprintf("read who should serve or close what %s waits for, and what happens to it when its asker gives up or fails", top.site.Func),
-		"give the channel room for one answer, or select on the context's end beside it; close what was opened",
-		"restart before memory runs out: each of these keeps its stack and all it refers to",
-	}
+	f.Next = advice(top)
 	p.Report(f)
 }
 
-func waitOf(l *place) stacks.Kind {
-	if strings.HasSuffix(l.site.Name, "readLoop") {
-		return stacks.Socket
+func advice(l *place) []string {
+	next := "give the channel room for one answer, or select on the context's end beside it"
+	switch {
+	case l.site.Package == "net/http" && l.site.Type == "persistConn":
+		next = "close the body of every response, on every path, and read it to its end: a connection is held until then"
+	case l.site.Package == "database/sql":
+		next = "open a sql.DB once and keep it: it is a pool, and each that is opened and not closed keeps its goroutines"
+	case l.kind == stacks.Idle:
+		next = "close what was opened: each of these belongs to a connection or pool that nobody closed"
 	}
-	return stacks.Chan
+	return []string{
+		fmt.Sprintf("read who should serve or close what %s waits for, and what happens to it when its asker gives up or fails", l.site.Func),
+		next,
+		"restart before memory runs out: each of these keeps its stack and all it refers to",
+	}
+}
+
+func grewBy(ls []*place) float64 {
+	n := 0.0
+	for _, l := range ls {
+		n += l.n - l.before
+	}
+	return n
 }
 
 func operation(l *place) string {
@@ -358,10 +383,10 @@ func proven(p *detect.Pass) {
 }
 
 func waitKind(l *place) stacks.Kind {
-	if l.kind == stacks.Unknown || l.kind == stacks.Idle {
-		return stacks.Chan
+	if op := l.crowds[0].Wait.Op; op != stacks.Unknown && op != stacks.Idle {
+		return op
 	}
-	return l.kind
+	return stacks.Chan
 }
 
 // grown reports growth read from one ?seconds=N goroutine profile.

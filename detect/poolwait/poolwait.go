@@ -36,7 +36,7 @@ func run(p *detect.Pass) error {
 	isWait := func(c *detect.Crowd) bool {
 		return c.Wait.Kind == stacks.Pool && !c.Telemetry.Is && !v.Connecting(c)
 	}
-	for _, s := range v.Sites(func(c *detect.Crowd) bool { return isWait(c) || passed(v, c) != nil }) {
+	for _, s := range v.Sites(isWait) {
 		if !v.Material(s.N, s.Events, detect.MaterialCalls) || shortWait(v, s) {
 			continue
 		}
@@ -57,19 +57,25 @@ func shortWait(v *detect.View, s *detect.SiteSum) bool {
 }
 
 func report(p *detect.Pass, v *detect.View, s *detect.SiteSum) {
-	f := detect.Finding{Wait: string(stacks.Pool), Severity: detect.SeverityOf(v.Share(s.N)), Confidence: detect.ConfidenceOf(v, s.N)}
+	f := detect.Finding{Wait: string(stacks.Pool), Severity: detect.SeverityOf(v, v.Weigh(s.N)), Confidence: detect.ConfidenceOf(v, s.N, v.Weigh(s.N)), Weight: v.Weigh(s.N)}
 	f.Name(s.Site)
 	v.Count(&f, s.N, s.Events)
-	f.Summary = fmt.Sprintf("%s wait for a permit of a pool in %s", v.Of(s.N, s.Events), s.Site.Func)
-	f.Evidence = v.SiteEvidence(s)
-	if s.Kind != stacks.Pool {
-		f.Confidence = detect.Weaker(f.Confidence, detect.Medium)
-		f.Warnings = append(f.Warnings, "taken for a semaphore because others are past the line these wait at, inside the same function; nothing there is named a pool")
+	wait := s.Crowds[0].Wait
+	what := "a permit of a pool"
+	if wait.ByName && wait.Op == stacks.Chan && wait.Send {
+		what = "room in a channel, or for somebody who receives,"
 	}
-	if caller := detect.FirstCaller(s.Crowds[0].Frames, s.Crowds[0].Wait.Site); caller != nil {
-		if u := users(v, caller); u != nil {
-			f.Holder = u
-			f.Summary += fmt.Sprintf("; %s inside, %s", detect.Thousands(float64(max(u.Count, 1))), u.Wait)
+	f.Summary = fmt.Sprintf("%s wait for %s in %s", v.Of(s.N, s.Events), what, s.Site.Func)
+	f.Evidence = v.SiteEvidence(s)
+	if wait.ByName {
+		f.Confidence = detect.Weaker(f.Confidence, detect.Medium)
+		f.Warnings = append(f.Warnings, "taken for a pool by its name and what is done there; no library known to contend is at this site")
+	}
+	if v.Kind == detect.Stacks {
+		if past, frame, n := v.Past(s.Crowds[0]); past != nil {
+			f.Holder = detect.DescribeCrowd(past, frame)
+			f.Holder.Count = int64(n)
+			f.Summary += fmt.Sprintf("; %s past it, %s", detect.Thousands(n), f.Holder.Wait)
 		}
 	}
 	if p.Block != nil && p.Block != v && !p.Block.Cumulative {
@@ -82,59 +88,7 @@ func report(p *detect.Pass, v *detect.View, s *detect.SiteSum) {
 		"raise the pool's size only as far as what is behind it can take; give the wait a time-out, so that callers fail fast",
 	}
 	if f.Holder != nil {
-		f.Next[0] = "those inside are " + f.Holder.Wait + ": if that is slow, it is the cause; if it is quick, the pool is too small"
+		f.Next[0] = fmt.Sprintf("look at those past it (%s): if that is slow, it is the cause; if it is quick, the pool is too small", f.Holder.Wait)
 	}
 	p.Report(f)
-}
-
-// users are the goroutines past the pool: called from the same function, not
-// waiting for it.
-func users(v *detect.View, caller *stacks.Frame) *detect.Holder {
-	var top *detect.Crowd
-	var at int
-	var n float64
-	for _, c := range v.Crowds {
-		if c.Wait.Kind == stacks.Pool || c.Wait.Kind == stacks.Idle || c.Site() == nil {
-			continue
-		}
-		for i, f := range c.Frames {
-			if f.Func == caller.Func {
-				n += c.N
-				if top == nil {
-					top, at = c, i
-				}
-				break
-			}
-		}
-	}
-	if top == nil || v.Kind != detect.Stacks {
-		return nil
-	}
-	h := detect.DescribeCrowd(top, at)
-	h.Count = int64(n)
-	return h
-}
-
-// passed recognises a semaphore that is only a channel (or a cond): requests
-// stand in a channel operation in a function, and others are in calls further
-// down the same function. It returns one of those, nil where there is none.
-func passed(v *detect.View, c *detect.Crowd) *detect.Crowd {
-	if v.Kind != detect.Stacks || !c.Request || c.Telemetry.Is || c.Wait.Kind != stacks.Chan && c.Wait.Kind != stacks.Cond || c.Through != nil {
-		return nil
-	}
-	site := c.Site()
-	if site.Std || site.Line == 0 {
-		return nil
-	}
-	for _, o := range v.Crowds {
-		if o == c || !o.Request {
-			continue
-		}
-		for i, f := range o.Frames {
-			if i > o.Wait.Site && f.Func == site.Func && f.Line > site.Line {
-				return o
-			}
-		}
-	}
-	return nil
 }

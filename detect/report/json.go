@@ -21,6 +21,7 @@ func JSON(w io.Writer, r *detect.Report) error {
 	out.Budget = copied(r.Budget)
 	out.RuledOut = copied(r.RuledOut)
 	out.Skipped = copied(r.Skipped)
+	out.Signals = copied(r.Signals)
 	out.Inputs = copied(r.Inputs)
 	out.Warnings = copied(r.Warnings)
 	inUTC(&out)

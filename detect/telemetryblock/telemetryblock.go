@@ -32,7 +32,7 @@ func run(p *detect.Pass) error {
 		n := 0.0
 		for _, l := range v.Locks() {
 			if l.Telemetry.Is {
-				n += l.InScope
+				n += v.Waiting(l, p)
 			}
 		}
 		p.RuleOut("%s wait for a telemetry lock", v.Of(n, 0))
@@ -60,13 +60,16 @@ func handovers(p *detect.Pass) {
 		}
 		return false
 	}) {
-		if !v.Material(s.N, s.Events, 3) {
+		if !v.Material(s.N, s.Events, detect.MaterialCount) {
 			continue
 		}
-		f := detect.Finding{Wait: string(s.Kind), Severity: detect.SeverityOf(v.Share(s.N)), Confidence: detect.ConfidenceOf(v, s.N)}
+		f := detect.Finding{Wait: string(s.Kind), Severity: detect.SeverityOf(v, v.Weigh(s.N)), Confidence: detect.ConfidenceOf(v, s.N, v.Weigh(s.N))}
 		f.Name(s.Site)
 		v.Count(&f, s.N, s.Events)
-		what := "on a full queue (back-pressure)"
+		what := "until it takes what they hand over (back-pressure)"
+		if s.Crowds[0].Wait.Send {
+			what = "on a full queue (back-pressure)"
+		}
 		f.Next = []string{
 			"let telemetry drop when its queue is full rather than wait: most exporters have such a mode",
 			"look at what empties the queue: an exporter or sink that has stalled",
@@ -81,8 +84,33 @@ func handovers(p *detect.Pass) {
 		}
 		f.Summary = fmt.Sprintf("%s wait inside telemetry, in %s, %s", v.Of(s.N, s.Events), s.Site.Func, what)
 		f.Evidence = v.SiteEvidence(s)
+		if w := worker(v, s.Site); w != nil {
+			h := detect.DescribeCrowd(w, w.Wait.Site)
+			f.Evidence = append(f.Evidence, detect.Evidence{Text: "what should take it is " + h.Wait, Input: v.Name, Stack: h.Stack})
+		}
+		if p.Block != nil && p.Block != v && !p.Block.Cumulative {
+			if e, ok := p.Block.InView(s); ok {
+				f.Evidence = append(f.Evidence, e)
+			}
+		}
 		p.Report(f)
 	}
+}
+
+// worker is the library's own goroutine that is busy with something other than
+// waiting for work: the one the callers wait for.
+func worker(v *detect.View, site *stacks.Frame) *detect.Crowd {
+	for _, c := range v.Crowds {
+		if c.Request || c.Wait.Kind != stacks.Socket && c.Wait.Kind != stacks.Syscall && !c.Wait.Kind.IsLock() && c.Wait.Kind != stacks.Running || c.Site() == nil {
+			continue
+		}
+		for _, f := range c.Frames {
+			if f.Package == site.Package {
+				return c
+			}
+		}
+	}
+	return nil
 }
 
 var sinkAdvice = []string{
@@ -91,20 +119,44 @@ var sinkAdvice = []string{
 	"until then, lower the log level: fewer lines, shorter queue",
 }
 
-func next(l *detect.LockSet, h *detect.Holder) []string {
-	if h != nil && (strings.Contains(h.Wait, "system call") || strings.Contains(h.Wait, "descriptor")) {
+func next(l *detect.LockSet, f *detect.Finding) []string {
+	root := f.Holder.Root()
+	if l.Kind == stacks.FDLock || root != nil && (strings.Contains(root.Wait, "system call") || strings.Contains(root.Wait, "descriptor")) {
 		return sinkAdvice
 	}
 	lib := l.Site.Package
 	if l.Site.Library() != "" {
 		lib = l.Site.Library()
 	}
-	out := []string{
-		fmt.Sprintf("switch this telemetry off, or sample it, on the affected instances and see whether requests move: it is the fastest proof (%s)", lib),
-		"take the call off the request path: create instruments and loggers once at start, not on each recording, and keep what you got",
+	var out []string
+	if l.Telemetry.ByWord {
+		out = append(out, fmt.Sprintf("check first that %s is telemetry and not the application's own state: only its name says so", l.Site.Package))
 	}
-	if h != nil && strings.Contains(h.Wait, "answer") {
-		return append(out, "its holder waits for another process under the lock: give that call a short time-out, or move it out of the lock")
+	out = append(out, fmt.Sprintf("switch this telemetry off, or sample it, on one affected instance and see whether requests move: it is the fastest proof (%s)", lib))
+	if creates(l.Site.Name) {
+		out = append(out, "take the call off the request path: create instruments once at start, not on each recording, and keep what you got")
+	} else {
+		out = append(out, "take it off the request path: hand over to a queue that drops when it is full, or record into something without a shared lock")
 	}
-	return append(out, "until it is mended, shed load rather than add instances: each new one waits for its own copy of this lock")
+	switch {
+	case root != nil && strings.Contains(root.Wait, "answer"):
+		out = append(out, "its holder waits for another process under the lock: give that call a short time-out, or move it out of the lock")
+	case root != nil && strings.HasPrefix(root.Wait, "run"):
+		out = append(out, "its holder computes under the lock: do less there, or do it less often")
+	default:
+		out = append(out, "until it is mended, shed load rather than add instances: each new one waits for its own copy of this lock")
+	}
+	const most = 3 // what one does first
+	return out[:min(len(out), most)]
+}
+
+// creates reports whether a function makes or looks up an instrument, which
+// belongs at the start of a service and not on its request path.
+func creates(name string) bool {
+	for _, verb := range [...]string{"Register", "MustRegister", "GetOrCreate", "GetOrRegister", "getOrCreate", "Lookup", "lookup", "New", "Meter", "Tracer", "Int64", "Float64", "SubScope", "Tagged"} {
+		if strings.HasPrefix(name, verb) {
+			return true
+		}
+	}
+	return false
 }

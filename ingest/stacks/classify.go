@@ -91,12 +91,13 @@ func machinery(frames []*Frame, w *Wait) int {
 			if w.Kind == Unknown {
 				w.Kind = Syscall
 			}
-		case w.Kind.IsLock() && isLockWrapper(f):
+		case w.Kind.IsLock() && isLockWrapper(f) && !(i+1 < len(frames) && generated(frames[i+1])):
 			if w.LockFrame < 0 {
 				w.LockFrame = i
 			}
 		case w.Kind != Unknown && f.Package == "os" && f.Type == "File", f.Package == "net" && f.Type == "netFD":
 			// The lock or wait is of the descriptor; who writes to it is further up.
+		case (w.Kind == FDLock || w.Kind == Syscall) && (f.Package == "fmt" || f.Package == "io"):
 		case cgoGlue(f):
 		default:
 			return i
@@ -118,7 +119,7 @@ func (w *Wait) byRuntime(name string) {
 		w.Kind, w.Send = Chan, true
 	case "block":
 		w.Kind, w.Nil = Select, true
-	case "asyncPreempt", "asyncPreempt2", "goschedguarded", "Gosched", "goschedImpl", "gopreempt_m", "goyield", "gcParkAssist", "gcAssistAlloc", "gcStart", "mallocgc":
+	case "asyncPreempt", "asyncPreempt2", "goschedguarded", "Gosched", "goschedImpl", "gopreempt_m", "goyield":
 		w.Kind = Running
 	case "cgocall":
 		w.Kind = Syscall
@@ -178,7 +179,7 @@ func (w *Wait) bySync(f *Frame, i int) {
 		}
 	case "WaitGroup", "Cond":
 		if w.Kind == Unknown && f.Name == "Wait" {
-			w.Kind = Cond
+			w.Kind, w.Group = Cond, f.Type == "WaitGroup"
 		}
 	}
 }
@@ -211,7 +212,7 @@ func (w *Wait) byReason(reason string) {
 		w.Kind, w.Nil = Chan, neverEnds(reason)
 		w.Send = strings.HasPrefix(reason, "chan send")
 	case reason == reasonChan:
-		w.Kind = Chan
+		w.Kind, w.Either = Chan, true
 	case strings.HasPrefix(reason, "select"):
 		w.Kind, w.Nil = Select, neverEnds(reason)
 	case reason == "IO wait":
@@ -226,9 +227,7 @@ func (w *Wait) byReason(reason string) {
 		w.Kind = RLock
 	case reason == "sync.Cond.Wait", strings.HasPrefix(reason, "sync.WaitGroup.Wait"):
 		w.Kind = Cond
-	case strings.HasPrefix(reason, "GC assist"), reason == "semacquire":
-		// Without a frame of sync, semacquire is an allocation that waits for a
-		// collection to begin: the runtime's frames are hidden.
+	case reason == "GC assist marking":
 		w.Kind = Running
 	case idleReason[reason]:
 		w.Kind = Idle
@@ -292,10 +291,21 @@ func isLockWrapper(f *Frame) bool {
 		return false
 	}
 	switch f.Name {
-	case "Lock", "RLock", "lock", "rlock", "rLock", "lockSlow", "doLock":
+	case "lock", "rlock", "rLock", "lockSlow", "doLock":
 		return true
 	}
-	return false
+	rest, ok := strings.CutPrefix(f.Name, "RLock")
+	if !ok {
+		rest, ok = strings.CutPrefix(f.Name, "Lock")
+	}
+	// LockInsideApply is a Lock with a remark; Locked and Locker are words of their own.
+	return ok && (rest == "" || 'A' <= rest[0] && rest[0] <= 'Z')
+}
+
+// generated recognises the handlers that protocol compilers make: what they
+// call is a service's method, whatever its name.
+func generated(f *Frame) bool {
+	return strings.HasPrefix(f.Name, "_") && strings.HasSuffix(f.Name, "_Handler")
 }
 
 func isUnlockWrapper(f *Frame) bool {

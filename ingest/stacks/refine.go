@@ -6,11 +6,14 @@ import "strings"
 // code at its site is known to wait for: a permit of a pool, an answer of a
 // dependency, or nothing in particular until work arrives.
 func (w *Wait) refine(frames []*Frame) {
+	w.Op = w.Kind
+	w.passPipe(frames)
 	if w.Site < 0 || w.Kind == Running || w.Kind == Idle || w.Kind == FDLock {
 		return
 	}
+	client := false
 	if w.Kind == Socket || w.Kind == Syscall {
-		w.passPlumbing(frames)
+		client = w.passPlumbing(frames)
 		if w.Site < 0 {
 			return
 		}
@@ -18,10 +21,8 @@ func (w *Wait) refine(frames []*Frame) {
 	site := frames[w.Site]
 	key := siteKey(site)
 	switch {
-	case idleSite[key] || w.Kind == Socket && serverRead(frames, w.Site):
-		if !w.Kind.IsLock() {
-			w.Kind = Idle
-		}
+	case !w.Kind.IsLock() && (client || idleSite[key] || w.Kind == Socket && (serverRead(frames, w.Site) || inReader(frames, w.Site)) || forClient(frames, w.Site) || forEvents(frames, w.Site)):
+		w.Kind = Idle
 	case lockByName(site, w.Kind):
 		w.Kind = Lock
 		if site.Type != "" && w.Site+1 < len(frames) {
@@ -31,31 +32,44 @@ func (w *Wait) refine(frames []*Frame) {
 		w.Kind = Pool
 	case answerSite[key]:
 		w.Kind, w.Answer = Socket, true
-		if key == "google.golang.org/grpc/internal/transport.recvBufferReader.read" && !hasType(frames, "clientStream", "csAttempt", "addrConnStream") {
-			w.Kind = Idle // a server stream waits for its client's next message
-		}
-	case poolByName(site, w.Kind):
-		w.Kind = Pool
+	case !w.Group && poolByName(site, w.Kind):
+		w.Kind, w.ByName = Pool, true
 	case answerByName(site, w.Kind):
 		w.Kind, w.Answer = Socket, true
 	}
 }
 
+// passPipe moves the site above the pipe that HTTP/2 hands a body over in: who
+// reads is a handler (its client is slow) or a caller (the answer is).
+func (w *Wait) passPipe(frames []*Frame) {
+	if w.Kind != Cond || w.Site < 0 || w.Site+1 >= len(frames) {
+		return
+	}
+	if t := frames[w.Site].Type; (t == "http2pipe" || t == "pipe") && (frames[w.Site].Package == "net/http" || strings.HasSuffix(frames[w.Site].Package, "http2")) {
+		w.Site++
+	}
+}
+
 // passPlumbing moves the site of a read or write above the layers between it
 // and the code that asked, and tells files from sockets: a pipe or terminal is
-// no dependency.
-func (w *Wait) passPlumbing(frames []*Frame) {
+// no dependency. client reports whether the other end is the client of the
+// request that the stack serves: net/http reads and writes those through
+// types of their own.
+func (w *Wait) passPlumbing(frames []*Frame) (client bool) {
 	file := false
 	for i, f := range frames {
 		if f.Package == "os" && f.Type == "File" {
 			file = true
 		}
+		if f.Package == "net/http" && (f.Type == "connReader" && f.Name == "Read" || f.Type == "checkConnErrorWriter") {
+			client = true
+		}
 		if i < w.Site {
 			continue
 		}
 		switch {
-		case isRuntime(f), isSync(f), plumbing[f.Package], f.Package == "os" && f.Type == "File",
-			f.Package == "net/http" && (f.Type == "connReader" && f.Name != "backgroundRead" || f.Type == "persistConn" && f.Name == "Read"),
+		case isRuntime(f), isSync(f), plumbing[f.Package] && !resolver(f), f.Package == "os" && f.Type == "File",
+			f.Package == "net/http" && (f.Type == "connReader" && f.Name != "backgroundRead" || f.Type == "persistConn" && f.Name == "Read" || f.Type == "checkConnErrorWriter" || f.Type == "body"),
 			f.Type == "Framer", strings.HasSuffix(f.Package, "pgproto3") && f.Type == "Frontend", strings.Contains(f.Package, "jackc/chunkreader"):
 			continue
 		}
@@ -63,14 +77,20 @@ func (w *Wait) passPlumbing(frames []*Frame) {
 		if file && w.Kind == Socket {
 			w.Kind = Syscall
 		}
-		return
+		return client
 	}
 	w.Site = -1
+	return client
+}
+
+// resolver recognises package net's own client of name servers.
+func resolver(f *Frame) bool {
+	return f.Package == "net" && (f.Type == "Resolver" || strings.HasPrefix(f.Name, "dns"))
 }
 
 var plumbing = map[string]bool{
 	"net": true, "io": true, "bufio": true, "bytes": true, "crypto/tls": true, "internal/poll": true, "syscall": true,
-	"net/textproto": true, "compress/gzip": true, "compress/flate": true, "encoding/binary": true, "internal/syscall/unix": true,
+	"net/textproto": true, "compress/gzip": true, "compress/flate": true, "encoding/binary": true, "internal/syscall/unix": true, "net/http/internal": true,
 }
 
 // siteKey is a frame's package without major version, receiver type and
@@ -118,7 +138,6 @@ var idleSite = set(
 	"golang.org/x/net/http2.serverConn.serve", "golang.org/x/net/http2.serverConn.readFrames", "golang.org/x/net/http2.serverConn.readPreface",
 	"net/http/internal/http2.ClientConn.readLoop", "net/http/internal/http2.clientConnReadLoop.run", "net/http/internal/http2.clientStream.writeRequest", "net/http/internal/http2.clientStream.doRequest",
 	"net/http/internal/http2.serverConn.serve", "net/http/internal/http2.serverConn.readFrames",
-	"net/http.body.Read", "net/http.body.readLocked", // a handler that waits for the rest of its client's request
 	"database/sql.DB.connectionOpener", "database/sql.DB.connectionResetter", "database/sql.DB.connectionCleaner", "database/sql.Tx.awaitDone", "database/sql.Rows.awaitDone",
 	"github.com/lib/pq.conn.watchCancel", "github.com/go-sql-driver/mysql.mysqlConn.startWatcher", "github.com/jackc/pgx/pgxpool.Pool.backgroundHealthCheck",
 	"github.com/jackc/pgx/pgconn/ctxwatch.ContextWatcher.Watch", "github.com/jackc/pgx/pgconn/internal/ctxwatch.ContextWatcher.Watch", "github.com/jackc/pgconn/internal/ctxwatch.ContextWatcher.Watch",
@@ -128,7 +147,6 @@ var idleSite = set(
 	"google.golang.org/grpc.ccBalancerWrapper.watcher", "google.golang.org/grpc.ccResolverWrapper.watcher", "google.golang.org/grpc/internal/grpcsync.CallbackSerializer.run", "google.golang.org/grpc.Server.Serve",
 	"google.golang.org/grpc.newClientStreamWithParams", "google.golang.org/grpc.Server.serverWorker",
 	"os/signal.loop", "os/signal.signal_recv", "context.cancelCtx.propagateCancel", "context.propagateCancel",
-	"github.com/gorilla/websocket.Conn.advanceFrame", "github.com/gorilla/websocket.Conn.NextReader", "github.com/coder/websocket.Conn.readFrameHeader", "nhooyr.io/websocket.Conn.readFrameHeader",
 	"github.com/valyala/fasthttp.workerPool.workerFunc", "github.com/valyala/fasthttp.Server.serveConn",
 )
 
@@ -147,6 +165,7 @@ var answerSite = set(
 	"net/http/internal/http2.ClientConn.RoundTrip", "net/http/internal/http2.ClientConn.roundTrip",
 	"google.golang.org/grpc/internal/transport.ClientStream.waitOnHeader", "google.golang.org/grpc/internal/transport.Stream.waitOnHeader", "google.golang.org/grpc/transport.Stream.waitOnHeader",
 	"google.golang.org/grpc/internal/transport.recvBufferReader.readClient", "google.golang.org/grpc/internal/transport.recvBufferReader.read",
+	"net/http.http2transportResponseBody.Read", "golang.org/x/net/http2.transportResponseBody.Read", "net/http/internal/http2.transportResponseBody.Read",
 	"google.golang.org/grpc.pickerWrapper.pick", "google.golang.org/grpc/internal/transport.NewHTTP2Client", "google.golang.org/grpc/internal/transport.newHTTP2Client",
 	"github.com/jackc/puddle.Pool.initResourceValue", "net.Resolver.lookupIPAddr", "net.lookupIPContext", "net/rpc.Client.Call",
 )
@@ -157,6 +176,58 @@ func set(keys ...string) map[string]bool {
 		m[k] = true
 	}
 	return m
+}
+
+// forClient reports whether a wait is for the client of the stream that the
+// code around site serves: its next message, or room in its window. A
+// WebSocket is a stream in either direction, so nobody waits for an answer there.
+func forClient(frames []*Frame, site int) bool {
+	for _, f := range frames[site:min(len(frames), site+streamDepth)] {
+		switch {
+		case f.Type == "serverStream" && (f.Name == "RecvMsg" || f.Name == "SendMsg"),
+			f.Type == "http2requestBody" || f.Type == "requestBody" && strings.HasSuffix(f.Package, "http2"),
+			(f.Type == "http2serverConn" || f.Type == "serverConn") && f.Name == "writeDataFromHandler",
+			strings.HasSuffix(f.Package, "/websocket") || strings.HasPrefix(f.Package, "nhooyr.io/websocket") || f.Package == "github.com/gobwas/ws/wsutil":
+			return true
+		}
+	}
+	return false
+}
+
+// streamDepth is how many frames a stream's own layers take between a wait and
+// the code that asked for the next message: grpc-go has eight, go-redis up to
+// twenty between a reply and its command.
+const streamDepth = 24
+
+// inReader reports whether a read is made by the reader of a connection, some
+// layers below it.
+func inReader(frames []*Frame, site int) bool {
+	for _, f := range frames[site:min(len(frames), site+streamDepth)] {
+		if f.Name == "ServeHTTP" {
+			return false
+		}
+		if idleSite[siteKey(f)] {
+			return true
+		}
+	}
+	return false
+}
+
+// forEvents reports whether a read is of something that comes when it comes: a
+// blocking pop from a queue, a subscription, a notification.
+func forEvents(frames []*Frame, site int) bool {
+	for _, f := range frames[site:min(len(frames), site+streamDepth)] {
+		switch strings.ToLower(firstElement(f.Name)) {
+		case "blpop", "brpop", "blmove", "blmpop", "brpoplpush", "bzpopmin", "bzpopmax", "bzmpop", "xread", "xreadgroup",
+			"receivemessage", "receivetimeout", "waitfornotification", "fetchmessage", "readmessage", "pollfetches", "pollrecords", "nextmsg", "nextmsgwithcontext", "pumpmessages":
+			return true
+		case "receive":
+			if strings.Contains(strings.ToLower(f.Type), "sub") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // serverRead reports whether a socket read at site is a server's between requests: the
@@ -181,16 +252,32 @@ func hasType(frames []*Frame, types ...string) bool {
 // channel, a cond or a mutex is still a pool. A lock inside a pool counts as
 // the pool's only on the way to a permit, not in its statistics.
 func poolByName(f *Frame, k Kind) bool {
-	verb := strings.ToLower(firstElement(f.Name))
-	if poolish(f) {
-		if k.IsLock() || k == Syscall || k == Socket {
-			return k.IsLock() && hasPrefix(verb, "acquire", "borrow", "checkout", "lease", "take", "get", "obtain", "waitturn")
-		}
-		return hasPrefix(verb, "acquire", "borrow", "checkout", "lease", "take", "get", "obtain", "wait", "conn", "reserve", "alloc", "pop", "grab", "claim", "enter", "submit", "schedule", "dispatch", "go", "do", "open", "next", "pick")
-	}
 	switch k {
-	case Chan, Select, Cond:
-		return hasPrefix(verb, "acquire", "borrow", "checkout")
+	case Chan, Select, Cond, Lock, RLock:
+	default:
+		return false
+	}
+	name := firstElement(f.Name)
+	if hasVerb(name, "acquire", "borrow", "checkout") && !k.IsLock() {
+		return true
+	}
+	if !poolish(f) {
+		return false
+	}
+	if hasVerb(name, "acquire", "borrow", "checkout", "lease", "take", "get", "obtain", "waitturn") {
+		return true
+	}
+	return !k.IsLock() && hasVerb(name, "wait", "conn", "reserve", "alloc", "grab", "claim", "submit", "schedule")
+}
+
+// hasVerb reports whether a function's name is one of the verbs, or begins
+// with one as a word: Get and GetContext, but not Getter.
+func hasVerb(name string, verbs ...string) bool {
+	low := strings.ToLower(name)
+	for _, v := range verbs {
+		if rest, ok := strings.CutPrefix(low, v); ok && (rest == "" || name[len(v)] < 'a' || name[len(v)] > 'z') {
+			return true
+		}
 	}
 	return false
 }

@@ -27,8 +27,13 @@ func (k Kind) IsLock() bool { return k == Lock || k == RLock || k == FDLock }
 // Wait is what a stack waits for, and where.
 type Wait struct {
 	Kind Kind
+	// Op is the operation that Kind is made of: Select where Kind is Pool or
+	// Socket by what the code around it is known for.
+	Op Kind
 	// Send is set where a channel wait is known to be a send.
 	Send bool
+	// Either is set where a channel wait may be a send or a receive (debug=1).
+	Either bool
 	// Nil is set where a channel wait can never end (nil channel, select{}).
 	Nil bool
 	// Release is set where the goroutine is not waiting for the lock but handing
@@ -37,6 +42,10 @@ type Wait struct {
 	// Answer is set where a Socket wait is for the answer to a call, rather than
 	// a read that may only be waiting for something to come.
 	Answer bool
+	// ByName is set where a Pool wait is told only by what its function is called.
+	ByName bool
+	// Group is set where a Cond wait is for a sync.WaitGroup.
+	Group bool
 	// Site is the index in the frames of the function that asked: the first
 	// above the runtime, sync and lock wrappers. It is -1 where there is none.
 	Site int

@@ -1,0 +1,91 @@
+package applock_test
+
+import (
+	"testing"
+
+	"github.com/contend/contend/detect"
+	"github.com/contend/contend/detect/applock"
+	"github.com/contend/contend/detect/contendtest"
+)
+
+func TestApplock(t *testing.T) {
+	contendtest.Run(t, []*detect.Detector{applock.Detector}, []contendtest.Case{
+		{
+			Name: "a cache's lock, its holder in a call",
+			Dump: `
+				30 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < main.(*cache).get(0xc000100000)@24 < HANDLER
+				1 select: net/http.(*persistConn).roundTrip(0xc000900000) < net/http.(*Transport).roundTrip < main.(*cache).get(0xc000100000)@29 < HANDLER`,
+			Verdict: "applock",
+			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*cache).get", Blocked: 30, Holder: "main.(*cache).get", Confidence: detect.High, Severity: detect.Critical}},
+		},
+		{
+			Name: "near-miss: as many on a telemetry lock",
+			Dump: `
+				30 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < github.com/prometheus/client_golang/prometheus.(*Registry).Register(0xc000100000) < HANDLER`,
+		},
+		{
+			Name: "near-miss: three of a hundred wait for a moment",
+			Dump: `
+				3 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < main.(*cache).get(0xc000100000) < HANDLER
+				97 select: net/http.(*persistConn).roundTrip < main.call < HANDLER`,
+		},
+		{
+			Name: "near-miss: two of two",
+			Dump: `
+				2 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < main.(*cache).get(0xc000100000) < HANDLER`,
+		},
+		{
+			Name: "worth a mention, no verdict: one in ten",
+			Dump: `
+				10 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < main.(*cache).get(0xc000100000) < HANDLER
+				90 select: net/http.(*persistConn).roundTrip < main.call < HANDLER`,
+			Want: []contendtest.Want{{Detector: "applock", Blocked: 10, Severity: detect.Info}},
+		},
+		{
+			Name: "one lock at three sites, added up by its address",
+			Dump: `
+				10 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < main.(*a).one(0xc000200000) < HANDLER
+				10 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < main.(*b).two(0xc000300000) < HANDLER
+				11 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < main.(*c).three(0xc000400000) < HANDLER`,
+			Verdict: "applock",
+			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*c).three", Blocked: 31}},
+		},
+		{
+			Name: "a wrapper is looked through, and so is a promoted Lock",
+			Dump: `
+				20 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < example.com/util/syncutil.(*Mutex).Lock(0xc000100008) < example.com/shop.(*basket).add(0xc000100000) < HANDLER`,
+			Verdict: "applock",
+			Want:    []contendtest.Want{{Detector: "applock", Function: "example.com/shop.(*basket).add", Blocked: 20}},
+		},
+		{
+			Name: "readers behind a writer that waits for a slow reader",
+			Dump: `
+				1 sync.RWMutex.Lock: sync.runtime_SemacquireRWMutex(0x0?) < sync.(*RWMutex).Lock(0x0?) < main.(*table).set(0xc000100000)@40 < HANDLER
+				25 sync.RWMutex.RLock: sync.runtime_SemacquireRWMutexR(0x0?) < sync.(*RWMutex).RLock < main.(*table).get(0xc000100000)@20 < HANDLER
+				1 IO wait: internal/poll.runtime_pollWait < internal/poll.(*pollDesc).wait < internal/poll.(*FD).Read < net.(*netFD).Read < net.(*conn).Read < main.(*table).get(0xc000100000)@25 < HANDLER`,
+			Verdict: "applock",
+			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*table).get", Blocked: 26, Holder: "main.(*table).get"}},
+		},
+		{
+			Name: "without handlers, of what is not idle",
+			Dump: `
+				12 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < main.(*index).put(0xc000100000) < main.consume | main.main
+				200 chan receive: main.idle | main.main
+				50 chan send: main.read | main.main`,
+			Verdict: "applock",
+			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*index).put", Blocked: 12}},
+		},
+		{
+			Name: "near-miss: a WaitGroup stands on the same semaphore",
+			Dump: `
+				30 semacquire: sync.runtime_Semacquire(0xc000100008) < sync.(*WaitGroup).Wait(0xc000100000) < main.fan < HANDLER`,
+		},
+		{
+			Name: "a lock built on a channel",
+			Dump: `
+				20 chan send: main.(*chanMutex).Lock(0xc000100000) < main.(*ledger).post < HANDLER`,
+			Verdict: "applock",
+			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*ledger).post", Blocked: 20}},
+		},
+	})
+}

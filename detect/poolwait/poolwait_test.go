@@ -1,0 +1,79 @@
+package poolwait_test
+
+import (
+	"testing"
+
+	"github.com/contend/contend/detect"
+	"github.com/contend/contend/detect/contendtest"
+	"github.com/contend/contend/detect/poolwait"
+)
+
+func TestPoolwait(t *testing.T) {
+	contendtest.Run(t, []*detect.Detector{poolwait.Detector}, []contendtest.Case{
+		{
+			Name: "database/sql",
+			Dump: `
+				20 select: database/sql.(*DB).conn(0xc000100000) < database/sql.(*DB).query < main.(*invoices).count < HANDLER
+				2 IO wait: internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*conn).Read < github.com/lib/pq.(*conn).recvMessage < main.(*invoices).count < HANDLER`,
+			Verdict: "poolwait",
+			Want:    []contendtest.Want{{Detector: "poolwait", Function: "database/sql.(*DB).conn", Blocked: 20, Holder: "main.(*invoices).count"}},
+		},
+		{
+			Name: "a pool on a cond, without handlers",
+			Dump: `
+				3251 sync.Cond.Wait: sync.runtime_notifyListWait < sync.(*Cond).Wait < github.com/jackc/puddle.(*Pool).Acquire < main.store | main.main`,
+			Verdict: "poolwait",
+			Want:    []contendtest.Want{{Detector: "poolwait", Function: "github.com/jackc/puddle.(*Pool).Acquire", Blocked: 3251}},
+		},
+		{
+			Name: "a pool on a mutex, by its name",
+			Dump: `
+				20 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < example.com/db.(*connPool).Get(0xc000100000) < HANDLER`,
+			Verdict: "poolwait",
+			Want:    []contendtest.Want{{Detector: "poolwait", Function: "example.com/db.(*connPool).Get", Blocked: 20}},
+		},
+		{
+			Name: "near-miss: the statistics of a pool are behind a lock",
+			Dump: `
+				20 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < example.com/db.(*connPool).Stats(0xc000100000) < HANDLER`,
+		},
+		{
+			Name: "near-miss: getConn while connections are dialled",
+			Dump: `
+				20 select: net/http.(*Transport).getConn < net/http.(*Transport).roundTrip < main.call < HANDLER
+				20 IO wait: internal/poll.runtime_pollWait < internal/poll.(*FD).Connect < net.(*netFD).connect < net/http.(*Transport).dialConn < net/http.(*Transport).dialConnFor | net/http.(*Transport).queueForDial`,
+		},
+		{
+			Name: "net/http's limit of connections",
+			Dump: `
+				20 select: net/http.(*Transport).getConn < net/http.(*Transport).roundTrip < main.call < HANDLER
+				2 select: net/http.(*persistConn).roundTrip < net/http.(*Transport).roundTrip < main.call < HANDLER`,
+			Verdict: "poolwait",
+			Want:    []contendtest.Want{{Detector: "poolwait", Function: "net/http.(*Transport).getConn", Blocked: 20}},
+		},
+		{
+			Name: "a semaphore that is only a channel in the handler",
+			Dump: `
+				20 chan send: main.(*api).render@30 < HANDLER
+				4 select: net/http.(*persistConn).roundTrip < net/http.(*Client).Do < main.(*api).render@34 < HANDLER`,
+			Verdict: "poolwait",
+			Want:    []contendtest.Want{{Detector: "poolwait", Function: "main.(*api).render", Blocked: 20, Confidence: detect.Medium}},
+		},
+		{
+			Name: "near-miss: a channel that others have not passed",
+			Dump: `
+				20 chan receive: main.(*api).render@30 < HANDLER
+				4 select: net/http.(*persistConn).roundTrip < net/http.(*Client).Do < main.(*api).render@28 < HANDLER`,
+		},
+		{
+			Name: "near-miss: idle workers of a pool",
+			Dump: `
+				200 chan receive: example.com/work.(*Pool).worker | example.com/work.New`,
+		},
+		{
+			Name: "near-miss: four requests in a pool are everyday",
+			Dump: `
+				4 select: database/sql.(*DB).conn < main.(*invoices).count < HANDLER`,
+		},
+	})
+}
