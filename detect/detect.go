@@ -54,6 +54,7 @@ type Detector struct {
 	Role        Role
 	Doc         string // the folder's README.md: what it means, look-alikes, what to do, proof
 	Needs       []Need // any one suffices
+	Differences bool   // can also work from a goroutine difference (?seconds=N) or a leak profile
 	NoAlert     string // why no alert on series can see this
 	Run         func(*Pass) error
 }
@@ -232,9 +233,10 @@ type SignalMatch struct {
 type Growth struct {
 	Wait        string  `json:"wait"`
 	Function    string  `json:"function"`
-	Before      int64   `json:"before"` // goroutines
+	Unit        Unit    `json:"unit"`
+	Before      int64   `json:"before"`
 	Now         int64   `json:"now"`
-	ShareBefore float64 `json:"share_before"` // of all goroutines, 0 to 1
+	ShareBefore float64 `json:"share_before"` // of all in Unit, 0 to 1
 	ShareNow    float64 `json:"share_now"`
 }
 
@@ -250,7 +252,8 @@ type Report struct {
 	BudgetUnit  Unit          `json:"budget_unit,omitempty"`
 	Unexplained []Evidence    `json:"unexplained,omitempty"`
 	Signals     []SignalMatch `json:"signals"`
-	Base        []Growth      `json:"base,omitempty"` // what grew against --base, largest first
+	Base        []Growth      `json:"base,omitempty"`         // what grew against --base, largest first
+	BaseSummary string        `json:"base_summary,omitempty"` // what was compared with --base, or why nothing could be
 	Inputs      []Input       `json:"inputs"`
 	Warnings    []string      `json:"warnings"`
 	Notes       []string      `json:"notes,omitempty"` // how inputs were understood: what was taken for one process, what was not used

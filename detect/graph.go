@@ -57,7 +57,7 @@ func (v *View) Graph() *WaitFor {
 func (g *WaitFor) hold(c *Crowd, byType map[string][]*entries) {
 	from := 0
 	if c.Wait.Kind.IsLock() {
-		from = c.Wait.Site + 1
+		from = c.Wait.Site
 	}
 	for j := from; j < len(c.Frames); j++ {
 		f := c.Frames[j]
@@ -67,6 +67,9 @@ func (g *WaitFor) hold(c *Crowd, byType map[string][]*entries) {
 		t := f.Package + "." + f.Type
 		for _, e := range byType[t] {
 			line, entry := e.line[f.Func]
+			if own := c.Wait.Kind.IsLock() && j == c.Wait.Site; own && (!entry || e == g.entries[c]) {
+				continue // where it waits it is inside only what its function locked before
+			}
 			if entry && line > 0 && f.Line > 0 && f.Line <= line {
 				continue
 			}

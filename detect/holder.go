@@ -41,10 +41,6 @@ type Standing struct {
 // stand past the lock's line where that shows that it is released before.
 func holders(v *View, l *LockSet, addr uint64) (found []Standing, past int) {
 	e := l.enter()
-	mine := map[*Crowd]bool{}
-	for _, c := range l.Waiters {
-		mine[c] = true
-	}
 	var best Strength
 	keep := func(s Standing) {
 		if s.How > best {
@@ -55,7 +51,7 @@ func holders(v *View, l *LockSet, addr uint64) (found []Standing, past int) {
 		}
 	}
 	for _, c := range v.Crowds {
-		if mine[c] && (addr == 0 || !waitsForOther(c, addr)) || wakingUp(c) {
+		if e.waiters[c] && (addr == 0 || !waitsForOther(c, addr)) || wakingUp(c) {
 			continue
 		}
 		if c.Group == nil || len(c.Group.Members) == 0 {
@@ -128,6 +124,7 @@ type entries struct {
 	line     map[string]int // function to the least line waited at; 0 where lines are unknown
 	through  map[string]int // the same for what stands between: os.(*File).Write, sync.(*Once).doSlow
 	crowds   map[string]int // function to how many crowds wait at it
+	waiters  map[*Crowd]bool
 	sites    map[string]bool
 	offset   map[string]int64 // receiver type ("pkg.T") to the lock's offset in it
 	types    map[string]bool
@@ -141,13 +138,14 @@ func (l *LockSet) enter() *entries {
 	if l.entries != nil {
 		return l.entries
 	}
-	e := &entries{line: map[string]int{}, through: map[string]int{}, crowds: map[string]int{}, sites: map[string]bool{},
+	e := &entries{line: map[string]int{}, through: map[string]int{}, crowds: map[string]int{}, waiters: map[*Crowd]bool{}, sites: map[string]bool{},
 		offset: map[string]int64{}, types: map[string]bool{}, foreign: map[string]bool{}, recvs: map[uint64]bool{}, released: map[string]bool{}}
 	l.entries = e
 	if l.Site != nil {
 		e.pkg = l.Site.Package
 	}
 	for _, c := range l.Waiters {
+		e.waiters[c] = true
 		if c.Wait.Release {
 			continue // that is where it is left
 		}
@@ -210,7 +208,10 @@ func primitive(f *stacks.Frame) bool {
 func (e *entries) hold(c *Crowd, m *stacks.Member, addr uint64) (int, Strength) {
 	from := 0
 	if c.Wait.Kind.IsLock() {
-		from = c.Wait.Site + 1 // its own wait is not inside
+		from = c.Wait.Site
+		if _, own := e.line[c.Frames[from].Func]; !own || e.waiters[c] {
+			from++ // its own wait is not inside; the function it waits in may be, past the line of another lock
+		}
 	}
 	guess := couldHold(c)
 	bestFrame, best := -1, noHolder

@@ -73,7 +73,7 @@ func lockFinding(p *Pass, v *View, l *LockSet, n float64) Finding {
 	if v.Kind == Stacks && v.Unit != Samples {
 		f.Blocked = l.Held // everybody, requests or not
 		if v.ByRequest {
-			f.RequestsBlocked = int64(n)
+			f.RequestsBlocked = Whole(n)
 		}
 		f.Labels = labelsOf(l.Waiters, p.Options)
 	}

@@ -132,7 +132,7 @@ func buildLocks(v *View) []*LockSet {
 		of[c] = l
 		l.Waiters = append(l.Waiters, c)
 		l.N += c.N
-		l.Events += c.Events
+		l.Events = addEvents(l.Events, c.Events)
 		if v.InScope(c) {
 			l.InScope += c.N
 		}

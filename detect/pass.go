@@ -44,6 +44,7 @@ type Pass struct {
 	Block    *View // nil where there is none
 	Mutex    *View // nil where there is none
 
+	empty    []string // contention profiles without a wait in them
 	findings []Finding
 	ruledOut []RuledOut
 }
@@ -130,15 +131,24 @@ func (v *View) Count(f *Finding, n float64, events int64) {
 	case v.Kind == Waits:
 		f.Blocked, f.Total = round1(n), round1(v.InFlight)
 		if v.ByRequest {
-			f.Requests = int64(math.Round(v.Requests))
+			f.Requests = Whole(v.Requests)
 		}
 	default:
 		f.Blocked, f.Total = n, v.InFlight
 		if v.ByRequest {
-			f.Requests = int64(v.Requests)
+			f.Requests = Whole(v.Requests)
 		}
-		f.Goroutines = int64(v.Goroutines)
+		f.Goroutines = Whole(v.Goroutines)
 	}
+}
+
+// Whole is x as an integer, at most what int64 holds: hostile profiles have
+// counts whose sum does not.
+func Whole(x float64) int64 {
+	if x >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(math.Round(x))
 }
 
 func round1(x float64) float64 { return math.Round(x*10) / 10 }

@@ -36,7 +36,7 @@ func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
 				continue
 			}
 			before := len(p.findings)
-			if err := d.Run(p); err != nil {
+			if err := runOne(d, p); err != nil {
 				r.Warnings = append(r.Warnings, fmt.Sprintf("detector %s: %v", d.Name, err))
 				continue
 			}
@@ -54,12 +54,23 @@ func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
 	}
 	decide(r, passes)
 	if base != nil {
-		r.Base = compare(base, b)
+		r.Base, r.BaseSummary = compare(base, b)
 		for _, f := range base.Failures {
 			r.Inputs = append(r.Inputs, Input{Name: f.Name, Use: "base", Error: f.Err.Error()})
 		}
 	}
 	return r
+}
+
+// runOne runs a detector; a panic in it is its own failure, and must not cost
+// an engineer at night what the others found.
+func runOne(d *Detector, p *Pass) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("failed on this input (%v): please report it with the input", r)
+		}
+	}()
+	return d.Run(p)
 }
 
 // prepare picks what each of a process's inputs is good for. Shares come from
@@ -95,6 +106,10 @@ func prepare(proc *ingest.Process, name string, opt Options) *Pass {
 	}
 	for _, w := range proc.Waits {
 		v := WaitsView(w, opt)
+		if v.Events == 0 && len(v.Crowds) == 0 {
+			p.empty = append(p.empty, w.Name)
+			continue // off, or nothing has ended: not the same as nothing waits
+		}
 		switch {
 		case w.Kind == waits.Mutex && better(p.Mutex, v):
 			p.Mutex = v
@@ -149,7 +164,7 @@ func unmet(d *Detector, p *Pass) string {
 	for _, n := range d.Needs {
 		switch n.Input {
 		case Stacks:
-			if p.Stacks != nil || p.Leaks != nil || p.Growth != nil {
+			if p.Stacks != nil || d.Differences && (p.Leaks != nil || p.Growth != nil) {
 				return ""
 			}
 			wanted = append(wanted, "a goroutine profile or dump")
@@ -159,6 +174,12 @@ func unmet(d *Detector, p *Pass) string {
 			}
 			wanted = append(wanted, "a block or mutex profile")
 		}
+	}
+	if len(p.empty) > 0 && slices.ContainsFunc(d.Needs, func(n Need) bool { return n.Input == Waits }) {
+		return fmt.Sprintf("%s is empty: profiling is off, or no wait has ended so far", strings.Join(p.empty, " and "))
+	}
+	if p.Growth != nil {
+		return "a goroutine profile with seconds is a difference and no snapshot: take one without"
 	}
 	return "needs " + strings.Join(wanted, " or ") + ", which the input does not have"
 }

@@ -2,6 +2,7 @@ package detect
 
 import (
 	"fmt"
+	"math"
 	"sort"
 
 	"github.com/contend/contend/ingest/stacks"
@@ -40,7 +41,7 @@ func (v *View) Sites(want func(*Crowd) bool) []*SiteSum {
 			out = append(out, s)
 		}
 		s.N += c.N
-		s.Events += c.Events
+		s.Events = addEvents(s.Events, c.Events)
 		s.Crowds = append(s.Crowds, at)
 		s.own = append(s.own, c)
 	}
@@ -53,7 +54,7 @@ func (v *View) Sum(want func(*Crowd) bool) (n float64, events int64) {
 	for _, c := range v.Crowds {
 		if v.InScope(c) && want(c.For()) {
 			n += c.N
-			events += c.Events
+			events = addEvents(events, c.Events)
 		}
 	}
 	return n, events
@@ -128,4 +129,12 @@ func (c *Crowd) Connects() bool {
 		}
 	}
 	return false
+}
+
+// addEvents adds two counts of a profile; a sum that does not fit stays at the largest.
+func addEvents(a, b int64) int64 {
+	if s := a + b; s >= a {
+		return s
+	}
+	return math.MaxInt64
 }

@@ -48,12 +48,28 @@ func decide(r *Report, passes []*Pass) {
 			}
 		}
 		r.Verdict.Summary = nothing(passes, all)
-		if len(r.Unexplained) > 0 {
-			r.Verdict.Summary += "; what most of them wait for, their stacks do not tell: " + r.Unexplained[0].Text
-		}
+		r.Verdict.Summary += unexplained(r, passes)
 	}
 	foldDeadlocks(all)
 	r.Findings = append(r.Findings, all...)
+}
+
+// unexplained says that the stacks of many do not tell what they wait for, and
+// where most of them are: nothing found is not nothing there.
+func unexplained(r *Report, passes []*Pass) string {
+	n := 0.0
+	for _, p := range passes {
+		if v := p.Main(); v != nil && v.Kind == Stacks && v.Share(v.atRest) >= MaterialShare && v.atRest >= MaterialCount {
+			n += v.atRest
+		}
+	}
+	switch {
+	case n == 0:
+		return ""
+	case len(r.Unexplained) > 0:
+		return fmt.Sprintf("; what %s of them wait for, their stacks do not tell: %s", Thousands(n), r.Unexplained[0].Text)
+	}
+	return fmt.Sprintf("; what %s of them wait for, their stacks do not tell", Thousands(n))
 }
 
 // budget fills in where one process's requests are, and which sites the budget

@@ -135,7 +135,7 @@ func WaitsView(p *waits.Profile, opt Options) *View {
 			c.N = p.Concurrency(s)
 		}
 		c.Events = s.Contentions
-		v.Events += s.Contentions
+		v.Events = addEvents(v.Events, s.Contentions)
 		v.Crowds = append(v.Crowds, c)
 	}
 	v.finish()
@@ -371,7 +371,7 @@ const (
 // helpers are the goroutines outside handlers by who started them.
 type helpers struct {
 	byCreator map[int64][]*Crowd  // creator's goroutine id to crowds, once for each goroutine
-	byParent  map[string][]*Crowd // function that a frame is a closure of to crowds
+	byParent  map[string][]*Crowd // function that started them, or that a frame is a closure of, to crowds
 	ids       bool                // creators are known
 }
 
@@ -392,14 +392,21 @@ func (v *View) started() helpers {
 		seen := map[string]bool{}
 		for _, f := range c.Frames {
 			for p := parent(f.Func); p != ""; p = parent(p) {
-				if !seen[p] && len(h.byParent[p]) < maxHelpers {
-					seen[p] = true
-					h.byParent[p] = append(h.byParent[p], c)
-				}
+				h.add(p, c, seen)
 			}
+		}
+		if c.Group != nil && c.Group.CreatedBy != nil {
+			h.add(c.Group.CreatedBy.Func, c, seen)
 		}
 	}
 	return h
+}
+
+func (h helpers) add(parent string, c *Crowd, seen map[string]bool) {
+	if !seen[parent] && len(h.byParent[parent]) < maxHelpers {
+		seen[parent] = true
+		h.byParent[parent] = append(h.byParent[parent], c)
+	}
 }
 
 // why finds what most of c's helpers wait for. Where a dump names creators
@@ -430,15 +437,18 @@ func (h helpers) why(c *Crowd) *Crowd {
 				best = o
 			}
 		}
-		if best == nil || 2*n[best] < float64(len(c.Group.Members)) || !c.Wait.Group && best.N > 2*c.N {
-			return nil
+		if best != nil {
+			if 2*n[best] < float64(len(c.Group.Members)) || !c.Wait.Group && best.N > 2*c.N {
+				return nil
+			}
+			return best
 		}
-		return best
 	}
 	var best *Crowd
 	var all float64
-	for _, f := range c.Frames[max(c.Wait.Site, 0):] {
-		if handlerRoot[frameKey(f)] || serverRoot[frameKey(f)] {
+	for i := max(c.Wait.Site, 0); i < len(c.Frames); i++ {
+		f := c.Frames[i]
+		if i > c.Wait.Site && (handlerRoot[frameKey(f)] || serverRoot[frameKey(f)]) {
 			break
 		}
 		for _, o := range h.byParent[f.Func] {

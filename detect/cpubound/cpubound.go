@@ -41,12 +41,16 @@ func run(p *detect.Pass) error {
 		p.RuleOut("%s run or queue for a CPU", v.Of(n, 0))
 		return nil
 	}
-	top := v.Sites(busy)[0]
 	f := detect.Finding{Wait: "cpu", Severity: detect.SeverityOf(v, v.Share(n)), Confidence: detect.Weaker(detect.ConfidenceOf(v, n, v.Share(n)), detect.Medium)}
-	f.Name(top.Site)
 	v.Count(&f, n, 0)
-	f.Summary = fmt.Sprintf("%s run or queue for a CPU, most in %s: busy, not blocked", v.Of(n, 0), top.Site.Func)
-	f.Evidence = v.SiteEvidence(top)
+	// The stacks of those on other threads cannot be printed: there may be no site at all.
+	where := ""
+	if sites := v.Sites(busy); len(sites) > 0 {
+		f.Name(sites[0].Site)
+		f.Evidence = v.SiteEvidence(sites[0])
+		where = ", most in " + sites[0].Site.Func
+	}
+	f.Summary = fmt.Sprintf("%s run or queue for a CPU%s: busy, not blocked", v.Of(n, 0), where)
 	if runnable, _ := v.Sum(func(c *detect.Crowd) bool { return c.Wait.Kind == stacks.Runnable }); v.Snapshot.HasStates() {
 		f.Evidence = append(f.Evidence, detect.Evidence{Text: fmt.Sprintf("%s of them are runnable: they queue for a CPU", detect.Thousands(runnable)), Input: v.Name, Count: runnable})
 	} else {

@@ -19,6 +19,13 @@ func TestCPUBound(t *testing.T) {
 			Want:    []contendtest.Want{{Detector: "cpubound", Function: "golang.org/x/crypto/blowfish.encryptBlock", Blocked: 60, Confidence: detect.Medium}},
 		},
 		{
+			Name: "stacks that could not be printed: no function to name",
+			Dump: `
+				8 running: runtime.main`,
+			Verdict: "cpubound",
+			Want:    []contendtest.Want{{Detector: "cpubound", Blocked: 8}},
+		},
+		{
 			Name: "near-miss: most wait for an answer",
 			Dump: `
 				10 runnable: main.parse < HANDLER

@@ -43,7 +43,7 @@ func run(p *detect.Pass) error {
 	}
 	switch {
 	case p.Detail != nil:
-		p.RuleOut("no cycle among the locks whose addresses and holders the dump shows")
+		p.RuleOut("no cycle seen among the locks whose addresses and holders the dump shows")
 	default:
 		p.RuleOut("no stack takes a lock of a kind it is already inside of; without addresses (debug=2) no cycle can be followed")
 	}

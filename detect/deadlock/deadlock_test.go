@@ -65,6 +65,16 @@ func TestDeadlock(t *testing.T) {
 			Want:    []contendtest.Want{{Detector: "deadlock", Function: "main.(*server).a", Blocked: 11, Confidence: detect.High}},
 		},
 		{
+			Name: "two locks taken in both orders, each pair within one function",
+			Dump: `
+				1 sync.Mutex.Lock: LOCK(0xc0001048) < sync.(*Mutex).Lock < main.(*s).Flush(0xc0001000)@44 < HANDLER
+				1 sync.Mutex.Lock: LOCK(0xc0001000) < sync.(*Mutex).Lock < main.(*s).Update(0xc0001000)@84 < HANDLER
+				5 sync.Mutex.Lock: LOCK(0xc0001000) < sync.(*Mutex).Lock < main.(*s).Flush(0xc0001000)@40 < HANDLER
+				3 sync.Mutex.Lock: LOCK(0xc0001048) < sync.(*Mutex).Lock < main.(*s).Update(0xc0001000)@80 < HANDLER`,
+			Verdict: "deadlock",
+			Want:    []contendtest.Want{{Detector: "deadlock", Function: "main.(*s).Flush", Blocked: 10, Confidence: detect.High}},
+		},
+		{
 			Name: "a read lock taken twice, a writer between",
 			Dump: `
 				1 sync.RWMutex.Lock: sync.runtime_SemacquireRWMutex(0x0?) < sync.(*RWMutex).Lock(0x0?) < main.(*catalog).Set(0xc0001000)@40 < HANDLER

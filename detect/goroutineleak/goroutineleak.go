@@ -18,13 +18,14 @@ var doc string
 
 // Detector is the detector's value.
 var Detector = &detect.Detector{
-	Name:    "goroutineleak",
-	Title:   "goroutines parked for good",
-	Role:    detect.Cause,
-	Doc:     doc,
-	Needs:   []detect.Need{{Input: detect.Stacks}},
-	NoAlert: "this version has no series; growth of the goroutine count is the alert to have",
-	Run:     run,
+	Name:        "goroutineleak",
+	Title:       "goroutines parked for good",
+	Role:        detect.Cause,
+	Doc:         doc,
+	Needs:       []detect.Need{{Input: detect.Stacks}},
+	Differences: true,
+	NoAlert:     "this version has no series; growth of the goroutine count is the alert to have",
+	Run:         run,
 }
 
 const (
@@ -241,9 +242,9 @@ func report(p *detect.Pass, v *detect.View, leaks []*place) {
 			n += l.n
 		}
 	}
-	f := detect.Finding{Wait: string(waitKind(top)), Goroutines: int64(v.Goroutines), Unit: detect.Goroutines, Blocked: n, Total: v.Goroutines}
+	f := detect.Finding{Wait: string(waitKind(top)), Goroutines: detect.Whole(v.Goroutines), Unit: detect.Goroutines, Blocked: n, Total: v.Goroutines}
 	if v.ByRequest {
-		f.Requests = int64(v.Requests)
+		f.Requests = detect.Whole(v.Requests)
 	}
 	f.Name(top.site)
 	f.Weight = n / (n + v.InFlight)
@@ -369,7 +370,7 @@ func proven(p *detect.Pass) {
 	}
 	f := detect.Finding{Wait: string(waitKind(top)), Confidence: detect.High, Blocked: v.Goroutines, Unit: detect.Goroutines, Total: v.Goroutines, Severity: detect.Warning, Weight: 1}
 	if p.Stacks != nil {
-		f.Total, f.Goroutines = p.Stacks.Goroutines, int64(p.Stacks.Goroutines)
+		f.Total, f.Goroutines = p.Stacks.Goroutines, detect.Whole(p.Stacks.Goroutines)
 		f.Weight = v.Goroutines / (v.Goroutines + p.Stacks.InFlight)
 	}
 	if p.Stacks == nil || v.Goroutines > p.Stacks.InFlight {

@@ -21,6 +21,7 @@ type Frame struct {
 // NewFrame makes a Frame of a function's name and file as a dump or profile
 // has them. It allocates; readers call it once for each distinct frame.
 func NewFrame(name, file string, line int) *Frame {
+	name, file = cut(name), cut(file)
 	f := &Frame{File: file, Line: line}
 	f.Func = cleanName(name)
 	f.Package, f.Type, f.Name = splitName(f.Func)
@@ -33,6 +34,17 @@ func NewFrame(name, file string, line int) *Frame {
 	}
 	f.Std = isStd(f.Package, file)
 	return f
+}
+
+// maxName bounds the names and paths that are kept. The longest seen in the
+// field, generic types written out, have some hundreds of bytes.
+const maxName = 4096
+
+func cut(s string) string {
+	if len(s) <= maxName {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxName], "") + "…"
 }
 
 // Library is the frame's module and version, "" where its path names none.
