@@ -63,7 +63,7 @@ func alreadySeen(l *LockSet, seen map[string]bool) bool {
 }
 
 func lockFinding(p *Pass, v *View, l *LockSet, n float64) Finding {
-	f := Finding{Wait: string(l.Kind), Severity: SeverityOf(v, v.Weigh(n)), Confidence: ConfidenceOf(v, n, v.Weigh(n)), Weight: v.Weigh(n)}
+	f := Finding{Wait: string(l.siteKind), Severity: SeverityOf(v, v.Weigh(n)), Confidence: ConfidenceOf(v, n, v.Weigh(n)), Weight: v.Weigh(n)}
 	f.Name(l.Site)
 	if v.Mutex {
 		// The profile charges the release, often in a deferred closure.
@@ -171,7 +171,7 @@ func lockSummary(v *View, l *LockSet, n float64, f *Finding) string {
 	var b strings.Builder
 	what := "a lock"
 	switch {
-	case l.Kind == stacks.RLock:
+	case l.siteKind == stacks.RLock:
 		what = "a read lock"
 	case l.Kind == stacks.FDLock:
 		what = "the lock of one file descriptor"

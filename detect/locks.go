@@ -22,6 +22,7 @@ type LockSet struct {
 	Kind      stacks.Kind      // what most wait for: lock, rlock or fdlock
 	Telemetry Telemetry        // judged at the sites most wait at
 	Shared    bool             // an RWMutex: several can hold it at once
+	siteKind  stacks.Kind      // what is waited for at Site
 	handsOver bool             // Site is where the lock is released
 	entries   *entries
 }
@@ -218,7 +219,7 @@ func (l *LockSet) summarise() {
 		better := sites[o] > best || sites[o] == best && below[o] > bestBelow
 		// Of one function, where it waits says more than where it hands over.
 		if better || l.handsOver && !c.Wait.Release && o == owner(l.Site) {
-			best, bestBelow, l.Site, l.handsOver = sites[o], below[o], c.Site(), c.Wait.Release
+			best, bestBelow, l.Site, l.siteKind, l.handsOver = sites[o], below[o], c.Site(), c.Wait.Kind, c.Wait.Release
 		}
 	}
 	if 2*tele > l.N && topTele != nil {

@@ -80,14 +80,15 @@ func answerTime(p *detect.Pass, v *detect.View, s *detect.SiteSum) (float64, boo
 	if block == nil || block.Cumulative && v.Kind == detect.Stacks {
 		return 0, false
 	}
-	for _, o := range block.Sites(func(c *detect.Crowd) bool { return c.Site().Func == s.Site.Func }) {
-		wait, ok := block.MeanWait(o)
-		if strings.HasSuffix(s.Site.Func, ").roundTrip") {
-			wait *= 2
-		}
-		return wait, ok
+	same := block.Sites(func(c *detect.Crowd) bool { return c.Site().Func == s.Site.Func })
+	if len(same) == 0 {
+		return 0, false
 	}
-	return 0, false
+	wait, ok := block.MeanWait(same[0])
+	if strings.HasSuffix(s.Site.Func, ").roundTrip") {
+		wait *= 2
+	}
+	return wait, ok
 }
 
 func report(p *detect.Pass, v *detect.View, s *detect.SiteSum) {

@@ -147,13 +147,17 @@ func places(v *detect.View, all bool) map[string]*place {
 		l.n += c.N
 		l.never = l.never || c.Wait.Nil
 		l.crowds = append(l.crowds, c)
-		if g := c.Group; g != nil && g.Aged > 0 {
+		g := c.Group
+		if g == nil {
+			continue
+		}
+		l.leaked += g.Leaked
+		if g.Aged > 0 {
 			if l.aged == 0 || g.MinMinutes < l.min {
 				l.min = g.MinMinutes
 			}
 			l.max = max(l.max, g.MaxMinutes)
 			l.aged += g.Aged
-			l.leaked += g.Leaked
 		}
 	}
 	return m

@@ -23,6 +23,27 @@ func TestGoroutineleak(t *testing.T) {
 			Dump: aged("chan receive", "main.worker | main.main", 40, 60, 0),
 		},
 		{
+			Name: "near-miss: workers that had their last job at different times",
+			Dump: aged("chan receive", "main.worker | main.main", 40, 2, 3),
+		},
+		{
+			Name:    "marked by the runtime itself",
+			Dump:    "30 chan receive (leaked): main.wait | main.start",
+			Verdict: "goroutineleak",
+			Want:    []contendtest.Want{{Detector: "goroutineleak", Function: "main.wait", Blocked: 30, Confidence: detect.High}},
+		},
+		{
+			Name: "near-miss: the queue of senders behind loops that are held at a lock",
+			Dump: `
+				160 chan send: main.read | main.main
+				8 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < main.(*log).write(0xc000100000) < main.loop | main.main`,
+		},
+		{
+			Name: "thousands of actors by design: worth knowing, no verdict",
+			Dump: "2000 chan receive: example.com/actor.(*Actor).run | example.com/actor.Start",
+			Want: []contendtest.Want{{Detector: "goroutineleak", Blocked: 2000, Severity: detect.Info}},
+		},
+		{
 			Name: "near-miss: fifteen senders",
 			Dump: aged("chan send", "main.(*health).measure.func1 | main.(*health).measure", 15, 2, 2),
 		},

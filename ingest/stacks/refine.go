@@ -237,17 +237,6 @@ func serverRead(frames []*Frame, site int) bool {
 	return f.Package == "net/http" && (f.Type == "conn" || f.Type == "connReader" || f.Type == "http2serverConn" || f.Name == "readRequest")
 }
 
-func hasType(frames []*Frame, types ...string) bool {
-	for _, f := range frames {
-		for _, t := range types {
-			if f.Type == t {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // poolByName recognises a pool by what it is called: a pool built on a
 // channel, a cond or a mutex is still a pool. A lock inside a pool counts as
 // the pool's only on the way to a permit, not in its statistics.

@@ -1,0 +1,183 @@
+package detect
+
+import (
+	"strings"
+
+	"github.com/contend/contend/ingest/stacks"
+)
+
+// followHelpers gives requests that wait for goroutines they started (a
+// channel, a WaitGroup) the wait of those goroutines, one step.
+func (v *View) followHelpers() {
+	started := v.started()
+	for _, c := range v.Crowds {
+		if !c.Request || c.Telemetry.Is {
+			continue
+		}
+		switch c.Wait.Kind {
+		case stacks.Chan, stacks.Select, stacks.Cond:
+		case stacks.Pool:
+			if !c.Wait.ByName || c.Wait.Op != stacks.Chan {
+				continue
+			}
+		default:
+			continue
+		}
+		if site := c.Site(); site != nil && strings.HasSuffix(site.Package, "/singleflight") {
+			c.Through = v.leader()
+			continue
+		}
+		c.Through = started.why(c)
+	}
+}
+
+// leader is the crowd of singleflight's leaders: those who make the call that
+// all others of the key wait for.
+func (v *View) leader() *Crowd {
+	for _, c := range v.Crowds {
+		if !tellsWhy(c) {
+			continue
+		}
+		for _, f := range c.Frames[c.Wait.Site:] {
+			if strings.HasSuffix(f.Func, "/singleflight.(*Group).doCall") {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+// Looking for helpers and for requests past a line compares stacks with
+// stacks. Crowds come largest first, so these bounds lose nothing that matters
+// and keep a dump of as many stacks as goroutines linear.
+const (
+	maxHelpers = 256 // crowds of helpers of one function
+	maxConds   = 64  // crowds at conds that are compared with all others
+)
+
+// helpers are the goroutines outside handlers by who started them.
+type helpers struct {
+	byCreator map[int64][]*Crowd  // creator's goroutine id to crowds, once for each goroutine
+	byParent  map[string][]*Crowd // function that started them, or that a frame is a closure of, to crowds
+	ids       bool                // creators are known
+}
+
+func (v *View) started() helpers {
+	h := helpers{byCreator: map[int64][]*Crowd{}, byParent: map[string][]*Crowd{}}
+	for _, c := range v.Crowds {
+		if c.Request || !tellsWhy(c) {
+			continue
+		}
+		if c.Group != nil {
+			for i := range c.Group.Members {
+				if id := c.Group.Members[i].Creator; id != 0 {
+					h.ids = true
+					h.byCreator[id] = append(h.byCreator[id], c)
+				}
+			}
+		}
+		seen := map[string]bool{}
+		for _, f := range c.Frames {
+			for p := parent(f.Func); p != ""; p = parent(p) {
+				h.add(p, c, seen)
+			}
+		}
+		if c.Group != nil && c.Group.CreatedBy != nil {
+			h.add(c.Group.CreatedBy.Func, c, seen)
+		}
+	}
+	return h
+}
+
+func (h helpers) add(parent string, c *Crowd, seen map[string]bool) {
+	if !seen[parent] && len(h.byParent[parent]) < maxHelpers {
+		seen[parent] = true
+		h.byParent[parent] = append(h.byParent[parent], c)
+	}
+}
+
+// why finds what most of c's helpers wait for. Where a dump names creators
+// they are exact; else helpers are told by being closures of a function in
+// c's stack. Helpers that wait at a channel's other end can outlive their
+// request: where those without one outnumber the rest they say nothing of the
+// requests still there. Whoever a WaitGroup counts cannot.
+func (h helpers) why(c *Crowd) *Crowd {
+	n := map[*Crowd]float64{}
+	if h.ids && c.Group != nil {
+		var order []*Crowd
+		for i := range c.Group.Members {
+			seen := map[*Crowd]bool{}
+			for _, o := range h.byCreator[c.Group.Members[i].ID] {
+				if seen[o] {
+					continue
+				}
+				seen[o] = true
+				if n[o] == 0 {
+					order = append(order, o)
+				}
+				n[o]++
+			}
+		}
+		var best *Crowd
+		for _, o := range order {
+			if best == nil || n[o] > n[best] || n[o] == n[best] && o.N > best.N {
+				best = o
+			}
+		}
+		if best != nil {
+			if 2*n[best] < float64(len(c.Group.Members)) || !c.Wait.Group && best.N > 2*c.N {
+				return nil
+			}
+			return best
+		}
+	}
+	var best *Crowd
+	var all float64
+	for i := max(c.Wait.Site, 0); i < len(c.Frames); i++ {
+		f := c.Frames[i]
+		if i > c.Wait.Site && (handlerRoot[frameKey(f)] || serverRoot[frameKey(f)]) {
+			break
+		}
+		for _, o := range h.byParent[f.Func] {
+			if n[o] == 0 {
+				n[o] = o.N
+				all += o.N
+				if best == nil || o.N > best.N {
+					best = o
+				}
+			}
+		}
+	}
+	if best == nil || 2*best.N < c.N || !c.Wait.Group && all > 2*c.N {
+		return nil
+	}
+	return best
+}
+
+// parent is the function that a closure or its wrapper stands in; "" for a
+// function of its own.
+func parent(name string) string {
+	i := strings.LastIndexByte(name, '.')
+	if i < 0 {
+		return ""
+	}
+	tail := name[i+1:]
+	for _, p := range [...]string{"func", "gowrap", ""} {
+		if rest, ok := strings.CutPrefix(tail, p); ok && rest != "" && strings.Trim(rest, "0123456789") == "" {
+			return name[:i]
+		}
+	}
+	return ""
+}
+
+func tellsWhy(c *Crowd) bool {
+	switch c.Wait.Kind {
+	case stacks.Lock, stacks.RLock, stacks.FDLock, stacks.Pool:
+		return true
+	case stacks.Socket:
+		return c.Wait.Site >= 0
+	case stacks.Chan, stacks.Select:
+		return c.Telemetry.Is && !c.Parked
+	}
+	return false
+}
