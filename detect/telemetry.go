@@ -18,7 +18,7 @@ type Telemetry struct {
 // not make an application's lock telemetry.
 func JudgeTelemetry(f *stacks.Frame, user []string) Telemetry {
 	for _, p := range user {
-		if hasPathPrefix(f.Package, p) || strings.HasPrefix(f.Func, p) {
+		if hasPathPrefix(f.Package, p) || hasPathPrefix(f.Func, p) {
 			return Telemetry{Is: true, Name: p}
 		}
 	}

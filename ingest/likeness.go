@@ -157,9 +157,9 @@ type likeness struct {
 
 func (l likeness) why() string {
 	if l.waits {
-		return fmt.Sprintf("%d%% or more of its goroutines outside the standard library, and of the waiting in the profile, are in functions that both have", l.percent)
+		return fmt.Sprintf("at least %d%% of its goroutines outside the standard library, and of the waiting in the profile, are in functions that both have", l.percent)
 	}
-	return fmt.Sprintf("of each, %d%% or more of the goroutines outside the standard library stand in stacks that both have", l.percent)
+	return fmt.Sprintf("at least %d%% of the goroutines of each, outside the standard library, stand in stacks that both have", l.percent)
 }
 
 func (l likeness) whyNot() string {

@@ -70,7 +70,7 @@ func TestLooseDumpsOfCaptures(t *testing.T) {
 	const (
 		cache = "cache-fill/"
 		pq    = "pq-two-conns/"
-		each  = ": of each, %d%% or more of the goroutines outside the standard library stand in stacks that both have"
+		each  = ": at least %d%% of the goroutines of each, outside the standard library, stand in stacks that both have"
 	)
 	dump, text, pb := "goroutine.debug2.txt.gz", "goroutine.debug1.txt", "goroutine.pb.gz"
 	tests := []struct {
@@ -101,7 +101,7 @@ func TestLooseDumpsOfCaptures(t *testing.T) {
 			"block profiles only",
 			[]string{pq + dump, pq + "block-a.pb.gz", pq + "block-b.pb.gz"},
 			"pq-two-conns/block-b.pb.gz pq-two-conns/goroutine.debug2.txt.gz",
-			"took pq-two-conns/goroutine.debug2.txt.gz to be of the process of pq-two-conns/block-b.pb.gz: 99% or more of its goroutines outside the standard library, and of the waiting in the profile, are in functions that both have",
+			"took pq-two-conns/goroutine.debug2.txt.gz to be of the process of pq-two-conns/block-b.pb.gz: at least 99% of its goroutines outside the standard library, and of the waiting in the profile, are in functions that both have",
 		},
 		{
 			"another program's block profiles",
@@ -195,7 +195,7 @@ func TestLooseDumps(t *testing.T) {
 			"just enough in common",
 			Bundle{Snapshots: []*stacks.Snapshot{dump("d", 75, 25), replica("g", gateway, 75)}},
 			[]string{"gateway (g): g d; "},
-			"took d to be of the process of g: of each, 75% or more of the goroutines outside the standard library stand in stacks that both have",
+			"took d to be of the process of g: at least 75% of the goroutines of each, outside the standard library, stand in stacks that both have",
 		},
 		{
 			"just too little in common",
@@ -213,7 +213,7 @@ func TestLooseDumps(t *testing.T) {
 			"three times as many",
 			Bundle{Snapshots: []*stacks.Snapshot{dump("d", 300), replica("g", gateway, 100)}},
 			[]string{"gateway (g): g d; "},
-			"100% or more",
+			"at least 100%",
 		},
 		{
 			"more than three times as many",
@@ -264,7 +264,7 @@ func TestLooseDumps(t *testing.T) {
 				Waits:     []*waits.Profile{waitedIn("main.f0", "x/b")},
 			},
 			[]string{"gateway (d): x/d; x/b"},
-			"took x/d to be of the process of x/b: 100% or more of its goroutines outside the standard library, and of the waiting in the profile, are in functions that both have",
+			"took x/d to be of the process of x/b: at least 100% of its goroutines outside the standard library, and of the waiting in the profile, are in functions that both have",
 		},
 		{
 			"waits elsewhere",
