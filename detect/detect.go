@@ -129,6 +129,8 @@ type Holder struct {
 	// Confidence is high where its receiver proves it inside the very object,
 	// medium where it is past the line that locks, low where only the type tells.
 	Confidence Confidence `json:"confidence,omitempty"`
+	// AtLock is set where it waits for a lock itself.
+	AtLock bool `json:"-"`
 	// Then is who holds the lock that this one waits for itself, and so on.
 	Then []Holder `json:"then,omitempty"`
 }

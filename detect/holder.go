@@ -197,6 +197,7 @@ func describeHolder(found []Standing) *Holder {
 		h.Goroutine = s.Member.ID
 	}
 	h.Wait = waitsIn(s.Crowd.For())
+	h.AtLock = s.Crowd.Wait.Kind.IsLock()
 	return h
 }
 

@@ -191,7 +191,7 @@ func lockSummary(v *View, l *LockSet, n float64, f *Finding) string {
 		b.WriteString("; " + h.who() + " " + h.Wait)
 		if n := len(h.Then); n > 0 {
 			last := h.Then[n-1]
-			b.WriteString(", whose own " + last.who() + " " + last.Wait)
+			b.WriteString(", where " + last.who() + " " + last.Wait)
 		}
 	}
 	return b.String()
@@ -201,15 +201,13 @@ func lockSummary(v *View, l *LockSet, n float64, f *Finding) string {
 func (h *Holder) who() string {
 	sure := "its likely holder"
 	if h.Confidence == Low {
-		sure = "possibly held by one that"
+		sure = "its possible holder"
 	}
 	switch {
 	case h.Count > 1 && h.Goroutine == 0:
 		return fmt.Sprintf("%d goroutines are past the line that locks, each", h.Count)
-	case h.Goroutine != 0 && h.Confidence != Low:
-		return fmt.Sprintf("%s, goroutine %d, is", sure, h.Goroutine)
 	case h.Goroutine != 0:
-		return fmt.Sprintf("possibly held by goroutine %d, which is", h.Goroutine)
+		return fmt.Sprintf("%s, goroutine %d, is", sure, h.Goroutine)
 	}
 	return sure + " is"
 }
@@ -222,8 +220,8 @@ func (h *Holder) Root() *Holder {
 	return &h.Then[len(h.Then)-1]
 }
 
-// redacted stands for a label's value: values can be secrets.
-const redacted = "[redacted]"
+// Redacted stands for a label's value: values can be secrets.
+const Redacted = "[redacted]"
 
 // labelsOf collects the pprof labels of crowds, with their values where the user asked for them.
 func labelsOf(crowds []*Crowd, opt Options) map[string][]string {
@@ -237,7 +235,7 @@ func labelsOf(crowds []*Crowd, opt Options) map[string][]string {
 				out = map[string][]string{}
 			}
 			if !opt.Labels {
-				out[key] = []string{redacted}
+				out[key] = []string{Redacted}
 				continue
 			}
 			for _, v := range values {

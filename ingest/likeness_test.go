@@ -231,7 +231,7 @@ func TestLooseDumps(t *testing.T) {
 			"one replica is clearly closer",
 			Bundle{Snapshots: []*stacks.Snapshot{replica("g2", moved, 100), replica("g1", gateway, 80, 20), dump("d", 80, 20)}},
 			[]string{"gateway (g2): g2; ", "gateway (g1): g1 d; "},
-			"took d to be of the process of g1: of each, 100%",
+			"took d to be of the process of g1: at least 100%",
 		},
 		{
 			"one replica is stuck as the dump is",

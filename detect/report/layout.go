@@ -32,7 +32,8 @@ type page struct {
 }
 
 // block prints text wrapped to the page, the first line after first and the
-// others under it.
+// others under it. A word too long for its column, but not for the page, is
+// moved to the left instead of broken: a name stays whole, to copy and to search for.
 func (p *page) block(s style, first, text string) {
 	first = Printable(first)
 	indent := columns(first)
@@ -41,14 +42,23 @@ func (p *page) block(s style, first, text string) {
 		p.put(s, strings.TrimRight(first, " "))
 		first, indent = "    ", 4
 	}
-	for i, line := range wrap(Printable(text), p.width-indent) {
+	for i, line := range wrap(Printable(text), p.width-indent, p.width) {
+		before := strings.Repeat(" ", indent)
 		if i == 0 {
-			p.put(s, first+line)
-		} else {
-			p.put(s, strings.Repeat(" ", indent)+line)
+			before = first
 		}
+		if columns(line) > p.width-indent {
+			if strings.TrimSpace(before) != "" {
+				p.put(s, strings.TrimRight(before, " "))
+			}
+			before = strings.Repeat(" ", min(overhang, p.width-columns(line)))
+		}
+		p.put(s, before+line)
 	}
 }
+
+// overhang is the indent of a name moved to the left, where it fits.
+const overhang = 6
 
 // heading prints the title of a section, after an empty line.
 func (p *page) heading(s style, text string) {
@@ -169,9 +179,9 @@ var wide = &unicode.RangeTable{
 	},
 }
 
-// wrap breaks text at spaces into lines of at most width columns. A word is
-// broken only where it is longer than a whole line.
-func wrap(text string, width int) []string {
+// wrap breaks text at spaces into lines of at most width columns. A word that
+// is longer has a line of its own up to limit, and is broken where it is longer still.
+func wrap(text string, width, limit int) []string {
 	var lines []string
 	line, used := "", 0
 	for _, word := range strings.Fields(text) {
@@ -184,11 +194,14 @@ func wrap(text string, width int) []string {
 		if used > 0 {
 			lines = append(lines, line)
 		}
-		for n > width {
+		if n > maxNameLines*limit {
+			word = cutMiddle(word, maxNameLines*limit)
+			n = columns(word)
+		}
+		for tooLong := n > limit; tooLong && n > width; n = columns(word) {
 			var head string
 			head, word = breakName(word, width)
 			lines = append(lines, head)
-			n = columns(word)
 		}
 		line, used = word, n
 	}
@@ -197,6 +210,10 @@ func wrap(text string, width int) []string {
 	}
 	return append(lines, line)
 }
+
+// maxNameLines is how many lines one name may take: generic functions with
+// their type arguments fit, a name made to fill the screen does not.
+const maxNameLines = 3
 
 // breakName cuts a name that is longer than width: after its last slash or
 // before its last dot that fits, or else where the line ends.
@@ -230,22 +247,69 @@ func shorten(name string, width int) string {
 	if columns(name) <= width {
 		return name
 	}
-	elements := strings.Split(name, "/")
-	last := len(elements) - 1
-	for cut := 2; cut <= last; cut++ {
-		s := elements[0] + "/…/" + strings.Join(elements[cut:], "/")
-		if columns(s) <= width {
-			return s
+	first, tail, inPath := strings.Cut(name, "/")
+	left := columns(tail)
+	for inPath {
+		i := strings.IndexByte(tail, '/')
+		if i < 0 {
+			break
+		}
+		left -= columns(tail[:i+1])
+		tail = tail[i+1:]
+		if columns(first)+len("/./")+left <= width {
+			return first + "/…/" + tail
 		}
 	}
-	if s := "…/" + elements[last]; last > 0 && columns(s) <= width {
-		return s
+	if !inPath {
+		tail, left = name, columns(name)
+	} else if len("./")+left <= width {
+		return "…/" + tail
 	}
-	runes := []rune(elements[last])
-	for len(runes) > 1 && columns(string(runes))+1 > width {
-		runes = runes[1:]
+	for i, c := range tail {
+		if left < width {
+			return "…" + tail[i:]
+		}
+		left -= runeColumns(c)
 	}
-	return "…" + string(runes)
+	return "…"
+}
+
+// cut shortens text to width columns, with "…" at its end.
+func cut(text string, width int) string {
+	if columns(text) <= width {
+		return text
+	}
+	used := 0
+	for i, c := range text {
+		if used += runeColumns(c); used > width-1 {
+			return strings.TrimRight(text[:i], " ") + "…"
+		}
+	}
+	return text
+}
+
+// cutMiddle shortens text to width columns, with "…" after its first third:
+// names of files begin with what they are and end with when.
+func cutMiddle(text string, width int) string {
+	if columns(text) <= width {
+		return text
+	}
+	at, head := 0, 0
+	for i, c := range text {
+		if head+runeColumns(c) > width/3 {
+			at = i
+			break
+		}
+		head += runeColumns(c)
+	}
+	left := columns(text[at:])
+	for i, c := range text[at:] {
+		if left < width-head {
+			return text[:at] + "…" + text[at+i:]
+		}
+		left -= runeColumns(c)
+	}
+	return text[:at] + "…"
 }
 
 // table pads the cells of rows to equal columns, two spaces apart; the columns

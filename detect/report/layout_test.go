@@ -48,22 +48,26 @@ func TestColumns(t *testing.T) {
 func TestWrap(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		in    string
-		width int
-		want  []string
+		in           string
+		width, limit int
+		want         []string
 	}{
-		{"", 10, []string{""}},
-		{"one two three", 13, []string{"one two three"}},
-		{"one two three", 12, []string{"one two", "three"}},
-		{"in a/b.Function", 12, []string{"in", "a/b.Function"}},
-		{"in ab/cd.Function", 11, []string{"in", "ab/cd", ".Function"}},
-		{"github.com/x/y", 12, []string{"github.com/", "x/y"}},
-		{"abcdefgh", 3, []string{"abc", "def", "gh"}},
-		{"接続待ち", 5, []string{"接続", "待ち"}},
-		{"接続", 1, []string{"接", "続"}},
+		{"", 10, 10, []string{""}},
+		{"one two three", 13, 13, []string{"one two three"}},
+		{"one two three", 12, 12, []string{"one two", "three"}},
+		{"in a/b.Function", 12, 12, []string{"in", "a/b.Function"}},
+		{"in ab/cd.Function", 11, 11, []string{"in", "ab/cd", ".Function"}},
+		{"github.com/x/y", 12, 12, []string{"github.com/", "x/y"}},
+		{"abcdefgh", 3, 3, []string{"abc", "def", "gh"}},
+		{"接続待ち", 5, 5, []string{"接続", "待ち"}},
+		{"in a/b.(*T).Method, it", 8, 16, []string{"in", "a/b.(*T).Method,", "it"}},
+		{"in a/b.(*T).Method, it", 8, 15, []string{"in", "a/b", ".(*T)", ".Method,", "it"}},
+		{strings.Repeat("x", 11), 4, 10, []string{"xxxx", "xxxx", "xxx"}},
+		{strings.Repeat("x", 31), 10, 10, []string{strings.Repeat("x", 10), "…" + strings.Repeat("x", 9), strings.Repeat("x", 10)}},
+		{"接続", 2, 3, []string{"接", "続"}},
 	} {
-		if got := wrap(tt.in, tt.width); !slices.Equal(got, tt.want) {
-			t.Errorf("wrap(%q, %d) = %q, want %q", tt.in, tt.width, got, tt.want)
+		if got := wrap(tt.in, tt.width, tt.limit); !slices.Equal(got, tt.want) {
+			t.Errorf("wrap(%q, %d, %d) = %q, want %q", tt.in, tt.width, tt.limit, got, tt.want)
 		}
 	}
 }
@@ -150,6 +154,59 @@ func TestCommonDir(t *testing.T) {
 		}
 		if got := commonDir(list); got != tt.want {
 			t.Errorf("commonDir(%q) = %q, want %q", tt.names, got, tt.want)
+		}
+	}
+}
+
+func TestCutMiddle(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		in    string
+		width int
+		want  string
+	}{
+		{"", 3, ""},
+		{"goroutine.pb.gz", 15, "goroutine.pb.gz"},
+		{"goroutine.pb.gz", 12, "goro…e.pb.gz"},
+		{"goroutine.pb.gz", 1, "…"},
+		{"接続接続", 7, "接…接続"},
+		{"接続接続", 6, "接…続"},
+	} {
+		if got := cutMiddle(tt.in, tt.width); got != tt.want {
+			t.Errorf("cutMiddle(%q, %d) = %q, want %q", tt.in, tt.width, got, tt.want)
+		}
+	}
+}
+
+func TestCut(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		in    string
+		width int
+		want  string
+	}{
+		{"", 0, ""}, {"abc", 3, "abc"}, {"abcd", 3, "ab…"}, {"ab cd", 4, "ab…"}, {"接続", 3, "接…"}, {"接続", 2, "…"},
+	} {
+		if got := cut(tt.in, tt.width); got != tt.want {
+			t.Errorf("cut(%q, %d) = %q, want %q", tt.in, tt.width, got, tt.want)
+		}
+	}
+}
+
+func TestShortName(t *testing.T) {
+	t.Parallel()
+	list := []detect.Input{{Name: "a/x/g.txt"}, {Name: "b/x/g.txt"}, {Name: "b/x/h.txt"}, {Name: "g.pb"}, {Name: "c/g.pb"}, {Name: "d/"}}
+	for _, tt := range []struct{ in, want string }{
+		{"b/x/h.txt", "h.txt"},
+		{"a/x/g.txt", "a/x/g.txt"},
+		{"g.pb", "g.pb"},
+		{"c/g.pb", "c/g.pb"},
+		{"d/", "d/"},
+		{"not/listed", "listed"},
+		{"", ""},
+	} {
+		if got := shortName(tt.in, list); got != tt.want {
+			t.Errorf("shortName(%q) = %q, want %q", tt.in, got, tt.want)
 		}
 	}
 }

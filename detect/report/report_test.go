@@ -4,207 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/contend/contend/detect"
 )
-
-const register = "github.com/prometheus/client_golang/prometheus.(*Registry).Register"
-
-func ptr[T any](v T) *T { return &v }
-
-// telemetryLock is the incident of the design: requests queue for the
-// registry's lock, whose holder waits for a slow collector.
-func telemetryLock() *detect.Report {
-	return &detect.Report{
-		Schema: detect.Schema,
-		Verdict: detect.Verdict{
-			Cause: "telemetryblock", Confidence: detect.High,
-			Summary: "4,038 of 4,100 requests (98%) wait for one lock inside telemetry code, github.com/prometheus/client_golang@v1.25.0",
-		},
-		Findings: []detect.Finding{
-			{
-				Detector: "telemetryblock", Role: detect.Cause, Severity: detect.Critical, Confidence: detect.High,
-				Summary: "4,038 of 4,100 requests (98%) wait for one lock inside telemetry code, github.com/prometheus/client_golang@v1.25.0",
-				Wait:    "lock", Function: register, Package: "github.com/prometheus/client_golang/prometheus",
-				Library: "github.com/prometheus/client_golang@v1.25.0", Lock: "0xc0000b4018",
-				Blocked: 4038, Total: 4100, Unit: detect.Requests, Requests: 4100, Goroutines: 17260,
-				Holder: &detect.Holder{
-					Goroutine: 259183, Function: register, State: "chan receive",
-					Wait: "waiting on a channel in " + register,
-					Stack: []string{
-						"time.Sleep", "example.com/gateway/telemetry.(*slowCollector).Describe",
-						register + ".func1", register, "example.com/gateway.(*handler).ServeHTTP", "net/http.serverHandler.ServeHTTP", "net/http.(*conn).serve",
-					},
-				},
-				Evidence: []detect.Evidence{
-					{Text: "4,038 goroutines wait for lock 0xc0000b4018", Count: 4038, Stack: []string{"sync.(*Mutex).Lock", register, "example.com/gateway.record", "net/http.(*conn).serve"}},
-					{Text: "the stack of goroutine 12", Stack: []string{"time.Sleep", "example.com/gateway.tick", "a", "b", "c"}},
-					{Text: "4,038 wait in " + register + ", called from example.com/gateway.record"},
-					{Text: "no other lock has waiters"},
-				},
-				Next:     []string{"register metrics once, at start, instead of on every request", "take a second dump to see whether the holder changes", "restart one instance to confirm"},
-				Warnings: []string{"the holder is inferred from one dump"},
-			},
-			{Detector: "applock", Role: detect.Cause, Severity: detect.Info, Confidence: detect.Medium, Summary: "12 requests wait for example.com/gateway/cache.(*Cache).Get", Wait: "lock", Function: "example.com/gateway/cache.(*Cache).Get", Blocked: 12, Total: 4100, Unit: detect.Requests, Holds: "nobody was inside it at the moment of the snapshot"},
-			{Detector: "goroutineleak", Role: detect.Cause, Severity: detect.Info, Confidence: detect.Low, Summary: "9,000 goroutines parked at one channel", Wait: "chan", Function: "example.com/gateway.watch", Blocked: 9000, Total: 17260, Unit: detect.Goroutines},
-			{Detector: "downstream", Role: detect.Cause, Severity: detect.Info, Confidence: detect.Low, Summary: "2 requests wait for a socket"},
-		},
-		Budget: []detect.Share{
-			{Where: "in flight", Now: detect.Measures{Stacks: ptr(4100.0)}, Before: detect.Measures{Stacks: ptr(30.0)}},
-			{Where: "lock", Before: detect.Measures{Stacks: ptr(2.0)}, Now: detect.Measures{Stacks: ptr(4050.0), Waits: ptr(3950.2)}},
-			{Where: "socket", Now: detect.Measures{Stacks: ptr(47.0)}},
-			{Where: "running", Now: detect.Measures{Stacks: ptr(3.0)}},
-			{Where: "pool", Now: detect.Measures{Stacks: ptr(0.0), Waits: ptr(0.0)}},
-			{Where: "runnable", Now: detect.Measures{Stacks: ptr(0.0)}},
-		},
-		RuledOut: []detect.RuledOut{
-			{Detector: "poolwait", Reason: "0 of 4,100 requests wait for a pool"},
-			{Detector: "cpubound", Reason: "3 of 4,100 requests run or wait for a processor"},
-			{Detector: "deadlock", Reason: "no cycle among 1 lock with waiters"},
-		},
-		Inputs: []detect.Input{{
-			Name: "dump.txt", Kind: "goroutine", Format: "debug=2",
-			Goroutines: &detect.GoroutineCounts{Declared: 17260, Read: 17260},
-		}},
-	}
-}
-
-func nothingFound() *detect.Report {
-	return &detect.Report{
-		Schema:  detect.Schema,
-		Verdict: detect.Verdict{Summary: "nothing found: 12 requests in flight, none of them held for long"},
-		Budget: []detect.Share{
-			{Where: "in flight", Now: detect.Measures{Stacks: ptr(12.0)}},
-			{Where: "running", Now: detect.Measures{Stacks: ptr(9.0)}},
-			{Where: "socket", Now: detect.Measures{Stacks: ptr(3.0)}},
-			{Where: "lock", Now: detect.Measures{Stacks: ptr(0.0)}},
-			{Where: "pool", Now: detect.Measures{Stacks: ptr(0.0)}},
-		},
-		RuledOut: []detect.RuledOut{
-			{Detector: "telemetryblock", Reason: "0 of 12 requests wait in telemetry code"},
-			{Detector: "applock", Reason: "0 of 12 requests wait for a lock"},
-		},
-		Skipped: []detect.Skipped{
-			{Detector: "deadlock", Reason: "needs a text dump (debug=2): this profile has no lock addresses"},
-			{Detector: "goroutineleak", Reason: "needs a text dump (debug=2) or two snapshots"},
-		},
-		Inputs: []detect.Input{{
-			Name: "goroutine.pb.gz", Kind: "goroutine", Format: "pprof",
-			Taken:      ptr(time.Date(2026, 3, 1, 4, 5, 6, 0, time.FixedZone("", 3600))),
-			Goroutines: &detect.GoroutineCounts{Read: 240},
-		}},
-	}
-}
-
-// idle has nothing in flight, and something worth knowing.
-func idle() *detect.Report {
-	return &detect.Report{
-		Verdict:  detect.Verdict{Summary: "nothing found that holds a material share: no requests in flight, 3 of 40 goroutines not idle"},
-		Findings: []detect.Finding{{Detector: "goroutineleak", Role: detect.Cause, Severity: detect.Info, Confidence: detect.Low, Summary: "6 goroutines are parked for minutes", Unit: detect.Goroutines}},
-		Budget:   []detect.Share{{Where: "in flight", Now: detect.Measures{Stacks: ptr(0.0)}}, {Where: "lock", Now: detect.Measures{Stacks: ptr(0.0)}}},
-		RuledOut: []detect.RuledOut{{Detector: "applock", Reason: "0 wait"}},
-		Inputs:   []detect.Input{{Name: "a", Goroutines: &detect.GoroutineCounts{Read: 40}}},
-	}
-}
-
-func couldNot() *detect.Report {
-	return &detect.Report{
-		Schema:  detect.Schema,
-		Verdict: detect.Verdict{Summary: "nothing found"},
-		Skipped: []detect.Skipped{
-			{Detector: "telemetryblock", Reason: "no goroutine, block or mutex profile was read"},
-			{Detector: "applock", Reason: "no goroutine, block or mutex profile was read"},
-			{Detector: "deadlock", Reason: "no goroutine profile was read"},
-		},
-		Inputs: []detect.Input{
-			{Name: "cpu.pb.gz", Kind: "", Error: "expected a goroutine, block or mutex profile, found a CPU profile; take /debug/pprof/goroutine instead"},
-		},
-	}
-}
-
-// hostile has in every string what would take over a terminal or mislead a reader.
-func hostile() *detect.Report {
-	const bad = "a\x1b[31mb\x1b]0;title\x07\r\nc\u202ed\u200be\u009b2J\x7f\xff\tf"
-	return &detect.Report{
-		Verdict: detect.Verdict{Cause: "applock" + bad, Summary: bad, Job: bad, Trigger: bad, Story: []detect.StoryLine{{Detector: bad, Summary: bad}}},
-		Findings: []detect.Finding{{
-			Detector: "applock" + bad, Role: bad, Severity: bad, Confidence: bad, Summary: bad + "2", Process: bad, Wait: bad, Package: bad,
-			Function: bad, Library: bad, Lock: bad, Blocked: 1, Total: 2, Unit: bad, Instances: []string{bad}, Holds: bad,
-			Holder:   &detect.Holder{Function: bad, State: bad, Wait: bad, Stack: []string{bad}},
-			Evidence: []detect.Evidence{{Text: bad, Input: bad, Stack: []string{bad}}},
-			Next:     []string{bad}, Warnings: []string{bad},
-		}},
-		Budget:   []detect.Share{{Where: bad, Now: detect.Measures{Stacks: ptr(1.0)}}, {Where: bad + "0", Now: detect.Measures{Stacks: ptr(0.0)}}},
-		RuledOut: []detect.RuledOut{{Detector: bad, Reason: bad, Process: bad}},
-		Skipped:  []detect.Skipped{{Detector: bad, Reason: bad, Process: bad}},
-		Base:     []detect.Growth{{Wait: bad, Function: bad, Before: 1, Now: 2}},
-		Inputs:   []detect.Input{{Name: bad, Kind: bad, Format: bad, Process: bad, Window: bad, Use: bad}, {Name: bad, Error: bad}},
-		Warnings: []string{bad},
-	}
-}
-
-func wideUnicode() *detect.Report {
-	return &detect.Report{
-		Verdict: detect.Verdict{Cause: "poolwait", Confidence: detect.Medium, Summary: "30 件中 28 件のリクエストが接続プールを待っています"},
-		Findings: []detect.Finding{{
-			Detector: "poolwait", Role: detect.Cause, Severity: detect.Warning, Confidence: detect.Medium, Wait: "pool",
-			Function: "例え.jp/データ/" + strings.Repeat("接続", 30) + ".(*プール).取得", Blocked: 28, Total: 30, Unit: detect.Requests,
-		}},
-		Base: []detect.Growth{
-			{Wait: "pool", Function: "例え.jp/データ/" + strings.Repeat("接続", 30) + ".(*プール).取得", Before: 0, Now: 28, ShareNow: 0.5},
-			{Wait: "socket", Function: "github.com/例え/" + strings.Repeat("long/", 20) + "client.Do", Before: 3, Now: 4, ShareBefore: 0.0001, ShareNow: 0.9999},
-		},
-		Budget: []detect.Share{
-			{Where: "プール", Now: detect.Measures{Stacks: ptr(28.0)}},
-			{Where: "running", Now: detect.Measures{Stacks: ptr(2.0)}},
-		},
-	}
-}
-
-func severalProcesses() *detect.Report {
-	r := &detect.Report{
-		Verdict: detect.Verdict{
-			Cause: "downstream", Trigger: "herd", Confidence: detect.Medium, Job: "gateway",
-			Summary:   "a: 81 of 90 requests wait for an answer from a socket in net/http.(*Transport).RoundTrip",
-			Instances: &detect.Affected{Affected: 2, Total: 3},
-			Story:     []detect.StoryLine{{At: time.Date(2026, 3, 1, 4, 5, 6, 0, time.UTC), Detector: "herd", Summary: "arrivals tripled"}},
-		},
-		Base: []detect.Growth{
-			{Wait: "socket", Function: "net/http.(*persistConn).roundTrip", Before: 3, Now: 81, ShareBefore: 0.01, ShareNow: 0.45},
-			{Wait: "chan", Function: "github.com/organisation/repository/internal/some/deeply/nested/directory/of/packages/queue.(*Worker).Next", Before: 3, Now: 2},
-		},
-		Warnings: []string{"1", "2", "3", "4", "5", "6", "7"},
-	}
-	for _, process := range []string{"a", "b", "c"} {
-		if process != "c" {
-			r.Findings = append(r.Findings, detect.Finding{
-				Detector: "downstream", Role: detect.Cause, Severity: detect.Warning, Confidence: detect.Medium, Process: process,
-				Summary: "81 of 90 requests wait for an answer from a socket in net/http.(*Transport).RoundTrip",
-				Wait:    "socket", Function: "net/http.(*Transport).RoundTrip", Blocked: 81, Total: 90, Unit: detect.Requests,
-				Instances: []string{"10.0.0.1:80", "10.0.0.2:80"},
-				Window:    &detect.Window{Start: time.Date(2026, 3, 1, 4, 5, 0, 0, time.UTC), End: time.Date(2026, 3, 1, 4, 5, 5, 0, time.UTC)},
-				Evidence:  []detect.Evidence{{Text: "81 goroutines stand in roundTrip", Input: process + ".txt"}},
-			})
-		}
-		r.RuledOut = append(r.RuledOut,
-			detect.RuledOut{Detector: "applock", Reason: "0 of 90 requests wait for a lock", Process: process},
-			detect.RuledOut{Detector: "cpubound", Reason: process + " of 90 requests run", Process: process})
-		r.Skipped = append(r.Skipped,
-			detect.Skipped{Detector: "deadlock", Reason: "no lock addresses in the input", Process: process},
-			detect.Skipped{Detector: "inflightcpu", Reason: "no lock addresses in the input", Process: process})
-		r.Inputs = append(r.Inputs, detect.Input{Name: process + ".txt", Kind: "goroutine", Format: "debug=2", Process: process, Goroutines: &detect.GoroutineCounts{Declared: 180, Read: 180}})
-	}
-	r.Inputs[1].Goroutines = &detect.GoroutineCounts{Declared: 180, Read: 150, Lost: 30}
-	r.Inputs = append(r.Inputs,
-		detect.Input{Name: "block.pb.gz", Kind: "block", Format: "pprof", Window: "5s", Use: "difference from block-a.pb.gz"},
-		detect.Input{Name: "gone.txt", Kind: "", Error: "open gone.txt: no such file or directory"})
-	return r
-}
 
 func TestText(t *testing.T) {
 	tests := []struct {
@@ -223,6 +30,11 @@ func TestText(t *testing.T) {
 		{"hostile", hostile(), TextOptions{Width: 120, Top: 3}},
 		{"wide", wideUnicode(), TextOptions{Width: 80, Top: 3}},
 		{"processes", severalProcesses(), TextOptions{Top: 2}},
+		{"chain", chain(), TextOptions{Width: 100, Top: 3}},
+		{"chain-colour", chain(), TextOptions{Width: 80, Top: 3, Color: true}},
+		{"chain-narrow", chain(), TextOptions{Width: 60, Top: 3}},
+		{"chain-all", chain(), TextOptions{Width: 140}},
+		{"nogrowth", noGrowth(), TextOptions{Top: 3}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -252,6 +64,36 @@ func TestText(t *testing.T) {
 	}
 }
 
+// TestLongNames holds a name made to fill the screen to a few lines, at any width.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{strings.Repeat("x", 4096), strings.Repeat("a/", 2048), strings.Repeat("long.name", 400), strings.Repeat("\u202e\x1b[2J", 800)} {
+		r := telemetryLock()
+		f := &r.Findings[0]
+		f.Function, f.Summary, r.Verdict.Summary = name, name+" waits", name+" waits"
+		f.Holder.Function, f.Holder.Wait, f.Holder.Stack = name+"2", "waiting in "+name, []string{name}
+		f.Labels = map[string][]string{name: {name}}
+		for i := range 3 {
+			r.Inputs = append(r.Inputs, detect.Input{Name: fmt.Sprint(name, i), Process: name, Use: "difference from " + name, Kind: "block"})
+		}
+		r.Notes = []string{name}
+		for _, width := range []int{40, 60, 80, 100, 140} {
+			var b bytes.Buffer
+			if err := Text(&b, r, TextOptions{Width: width, Top: 3}); err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(b.String(), "\n"); n > 150 {
+				t.Errorf("%.10s… at %d columns: %d lines", name, width, n)
+			}
+			for line := range strings.Lines(b.String()) {
+				if line = strings.TrimSuffix(line, "\n"); columns(line) > width || line != Printable(line) {
+					t.Errorf("%.10q… at %d columns: %q", name, width, line)
+				}
+			}
+		}
+	}
+}
+
 // TestOneScreen holds the common case to what fits a screen.
 func TestOneScreen(t *testing.T) {
 	t.Parallel()
@@ -277,6 +119,7 @@ func TestJSON(t *testing.T) {
 		{"nothing", nothingFound()},
 		{"noinput", &detect.Report{Schema: detect.Schema}},
 		{"hostile", hostile()},
+		{"chain", chain()},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -356,5 +199,69 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 	if !bytes.Equal(got, want) {
 		t.Errorf("differs from %s (CONTEND_UPDATE=1 rewrites it); got:\n%s", path, got)
+	}
+}
+
+func TestBudgetTitle(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		unit  detect.Unit
+		total float64
+		want  string
+	}{
+		{detect.Requests, 859, "Where the 859 requests are"},
+		{detect.Requests, 1, "Where the 1 request is"},
+		{detect.Requests, 0, "No requests now"},
+		{detect.Goroutines, 40, "Where the 40 goroutines that are not idle are"},
+		{detect.Goroutines, 1, "Where the 1 goroutine that is not idle is"},
+		{detect.Goroutines, 0, "No goroutines that are not idle now"},
+		{detect.Contentions, 3.5, "In flight: 3.5"},
+		{"", 12, "In flight: 12"},
+	} {
+		if got := budgetTitle(tt.unit, tt.total); got != tt.want {
+			t.Errorf("budgetTitle(%q, %v) = %q, want %q", tt.unit, tt.total, got, tt.want)
+		}
+	}
+}
+
+func TestUnsure(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		confidence detect.Confidence
+		warnings   []string
+		want       string
+	}{
+		{detect.Medium, []string{"one snapshot: a second one tells; take it", "other"}, ": one snapshot"},
+		{detect.Low, []string{"told by name; not known"}, ": told by name"},
+		{detect.Low, []string{"plain"}, ": plain"},
+		{detect.Low, nil, ""},
+		{detect.High, []string{"plain"}, ""},
+		{"", []string{"plain"}, ""},
+	} {
+		if got := unsure(tt.confidence, tt.warnings); got != tt.want {
+			t.Errorf("unsure(%q, %q) = %q, want %q", tt.confidence, tt.warnings, got, tt.want)
+		}
+	}
+}
+
+func TestLabels(t *testing.T) {
+	t.Parallel()
+	several := map[string][]string{"tenant": {"a", "b", "c", "d"}, "region": {"eu"}}
+	for _, tt := range []struct {
+		labels     map[string][]string
+		width, top int
+		want       string
+	}{
+		{nil, 100, 3, ""},
+		{map[string][]string{"b": {detect.Redacted}, "a": {redacted}}, 100, 3, "a, b (redacted; --labels shows them)"},
+		{map[string][]string{"b": {redacted}, "a": {redacted}}, 40, 3, "2 labels (redacted; --labels shows them)"},
+		{several, 100, 3, "region=eu, tenant=a|b|c and 1 more"},
+		{several, 100, 0, "region=eu, tenant=a|b|c|d"},
+		{several, 40, 3, "region=eu and 1 more"},
+	} {
+		p := &page{width: tt.width, top: tt.top}
+		if got := p.labels(tt.labels); got != tt.want {
+			t.Errorf("labels(%v) at %d columns, top %d = %q, want %q", tt.labels, tt.width, tt.top, got, tt.want)
+		}
 	}
 }

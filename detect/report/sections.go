@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/contend/contend/detect"
 )
@@ -38,7 +37,8 @@ func (p *page) budget(r *detect.Report) {
 	}
 	first := columnsOf[0]
 	for _, m := range measures {
-		if slices.ContainsFunc(rows, func(s detect.Share) bool { return m.of(s.Before) != nil }) {
+		// The title has the sum of before, which is what a narrow page has room for.
+		if p.width >= 60 && slices.ContainsFunc(rows, func(s detect.Share) bool { return m.of(s.Before) != nil }) {
 			header = append(header, m.name+" before")
 			columnsOf = append(columnsOf, func(s detect.Share) *float64 { return m.of(s.Before) })
 		}
@@ -53,7 +53,7 @@ func (p *page) budget(r *detect.Report) {
 			total += value(first(s))
 		}
 	}
-	if v := inFlight.Before.Stacks; v != nil {
+	if v := inFlight.Before.Stacks; v != nil && (*v > 0 || total > 0) {
 		before = fmt.Sprintf(" (before: %s)", number(*v))
 	}
 	var zero []string
@@ -70,17 +70,50 @@ func (p *page) budget(r *detect.Report) {
 	if len(rows) == 0 && total == 0 {
 		return // nothing is in flight, as the first line says
 	}
-	// Only a finding tells whether the budget counts requests.
-	if u := verdictFinding(r).Unit; u != "" && u != detect.Contentions {
-		p.heading(bold, fmt.Sprintf("Where the %s %s are%s", number(total), u, before))
-	} else {
-		p.heading(bold, fmt.Sprintf("In flight: %s%s", number(total), before))
-	}
+	p.heading(bold, budgetTitle(r.BudgetUnit, total)+before)
 	if len(rows) > 0 {
 		p.shares(rows, header, columnsOf, total)
 	}
 	if len(zero) > 0 {
 		p.block(dim, "  ", "none: "+strings.Join(zero, ", "))
+	}
+	p.unexplained(r.Unexplained)
+}
+
+func budgetTitle(u detect.Unit, total float64) string {
+	var what, one string
+	switch u {
+	case detect.Requests:
+		what, one = "requests", "request"
+	case detect.Goroutines:
+		what, one = notIdle, "goroutine that is not idle"
+	default: // events are no concurrency
+		return "In flight: " + number(total)
+	}
+	switch total {
+	case 0:
+		return "No " + what + " now"
+	case 1:
+		return "Where the 1 " + one + " is"
+	}
+	return "Where the " + number(total) + " " + what + " are"
+}
+
+// notIdle is what a budget of goroutines counts.
+const notIdle = "goroutines that are not idle"
+
+// unexplained names the sites behind the budget's line of that name.
+func (p *page) unexplained(list []detect.Evidence) {
+	if len(list) == 0 {
+		return
+	}
+	p.block(plain, "  ", "what they wait for, the stacks do not tell:")
+	n := p.shown(len(list))
+	for _, e := range list[:n] {
+		p.block(plain, "    ", e.Text)
+	}
+	if more := len(list) - n; more > 0 {
+		p.block(dim, "    ", fmt.Sprintf("and %d more: --top 0 shows all", more))
 	}
 }
 
@@ -147,12 +180,24 @@ func value(v *float64) float64 {
 	return *v
 }
 
-// growth is the comparison with the base.
-func (p *page) growth(list []detect.Growth) {
+// growth is the comparison with the base; also where nothing grew, or nothing
+// could be compared.
+func (p *page) growth(list []detect.Growth, summary string) {
 	if len(list) == 0 {
+		if summary != "" {
+			p.heading(bold, "Compared with the base")
+			p.block(plain, "  ", summary)
+		}
 		return
 	}
-	p.heading(bold, "What grew since the base, in goroutines")
+	title := "What grew since the base"
+	if u := list[0].Unit; u != "" {
+		title += ", in " + string(u)
+	}
+	p.heading(bold, title)
+	if summary != "" {
+		p.block(plain, "  ", summary)
+	}
 	n := p.shown(len(list))
 	cells := [][]string{{"  wait", "before", "→", "now", "growth"}}
 	right := []int{1, 3, 4}
@@ -283,149 +328,3 @@ func inProcesses(names []string) string {
 	}
 	return "in " + strings.Join(names, " and ")
 }
-
-// maxInputs is how many inputs that were read whole are listed; the ones with
-// losses or errors always are.
-const maxInputs = 8
-
-// inputs is what was read and what was lost.
-func (p *page) inputs(list []detect.Input) {
-	if len(list) == 0 {
-		return
-	}
-	if len(list) == 1 && list[0].Error == "" && lost(&list[0]) == 0 {
-		p.heading(plain, "Input: "+list[0].Name+": "+describe(&list[0]))
-		return
-	}
-	title := "Inputs"
-	if len(list) == 1 {
-		title = "Input"
-	}
-	if p.dir != "" {
-		title += " in " + p.dir
-	}
-	p.heading(bold, title)
-	whole := 0
-	for i := range list {
-		in := &list[i]
-		switch {
-		case in.Error != "":
-			p.block(red, "  ", p.local(in.Name)+": could not be read: "+p.local(in.Error))
-		case lost(in) > 0:
-			p.block(yellow, "  ", p.local(in.Name+": "+describe(in)))
-		default:
-			if whole++; whole <= maxInputs || p.top == 0 {
-				p.block(plain, "  ", p.local(in.Name+": "+describe(in)))
-			}
-		}
-	}
-	if more := whole - maxInputs; more > 0 && p.top > 0 {
-		p.block(dim, "  ", fmt.Sprintf("and %d more, read whole: -o json lists them", more))
-	}
-}
-
-// commonDir is the directory or URL, up to a slash, that all of several
-// inputs are in; "" where there is none.
-func commonDir(list []detect.Input) string {
-	if len(list) < 2 {
-		return ""
-	}
-	dir := list[0].Name
-	for _, in := range list {
-		for !strings.HasPrefix(in.Name, dir) || !strings.HasSuffix(dir, "/") {
-			if dir == "" {
-				return ""
-			}
-			dir = dir[:strings.LastIndexByte(dir[:len(dir)-1], '/')+1]
-		}
-	}
-	return dir
-}
-
-// local shortens the names of inputs and processes in a text to what they do
-// not share. Elsewhere than at the start of a word, the same letters are of another name.
-func (p *page) local(text string) string {
-	if p.dir == "" || p.dir == "/" {
-		return text
-	}
-	text = strings.TrimPrefix(text, p.dir)
-	text = strings.ReplaceAll(text, " "+p.dir, " ")
-	return strings.ReplaceAll(text, "["+p.dir, "[")
-}
-
-func lost(in *detect.Input) int64 {
-	if in.Goroutines == nil {
-		return 0
-	}
-	return in.Goroutines.Lost
-}
-
-// describe says what an input is, in which role it was used, and its loss report.
-func describe(in *detect.Input) string {
-	text := "profile"
-	if in.Kind != "" {
-		text = in.Kind + " profile"
-	}
-	if in.Format != "" {
-		text += " (" + in.Format + ")"
-	}
-	if in.Process != "" {
-		text += " of " + in.Process
-	}
-	if in.Taken != nil {
-		text += ", taken " + clock(*in.Taken)
-	}
-	if in.Window != "" {
-		text += ", over " + in.Window
-	}
-	if in.Use != "" {
-		text += ", " + in.Use
-	}
-	g := in.Goroutines
-	switch {
-	case g == nil:
-	case g.Lost > 0 && g.Declared > 0:
-		text += fmt.Sprintf("; %s goroutines declared, %s read, %s lost", whole(g.Declared), whole(g.Read), whole(g.Lost))
-	case g.Lost > 0:
-		text += fmt.Sprintf("; %s read, %s lost", count(g.Read, "goroutine", "goroutines"), whole(g.Lost))
-	default:
-		text += fmt.Sprintf(", %s, none lost", count(g.Read, "goroutine", "goroutines"))
-	}
-	return text
-}
-
-// maxWarnings keeps a dump with a thousand bad blocks from filling the screen.
-const maxWarnings = 5
-
-func (p *page) warnings(list []string) {
-	n := len(list)
-	if p.top > 0 {
-		n = min(n, maxWarnings)
-	}
-	for _, w := range list[:n] {
-		p.block(yellow, "", "warning: "+p.local(w))
-	}
-	if more := len(list) - n; more > 0 {
-		p.block(dim, "", fmt.Sprintf("and %d more: --top 0 lists them", more))
-	}
-}
-
-// maxNotes is how many notes a screen has room for; how the inputs of a
-// directory were paired fits, its unused files may not.
-const maxNotes = 3
-
-func (p *page) reading(list []string) {
-	n := len(list)
-	if p.top > 0 {
-		n = min(n, maxNotes)
-	}
-	for _, s := range list[:n] {
-		p.block(dim, "", "note: "+p.local(s))
-	}
-	if more := len(list) - n; more > 0 {
-		p.block(dim, "", fmt.Sprintf("and %d more: --top 0 lists them", more))
-	}
-}
-
-// clock writes a moment in UTC; without a fraction, which no one reads.
-func clock(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }

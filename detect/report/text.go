@@ -38,13 +38,13 @@ func Text(w io.Writer, r *detect.Report, o TextOptions) error {
 	p.verdict(r)
 	p.budget(r)
 	p.findings(r)
-	p.growth(r.Base)
+	p.growth(r.Base, r.BaseSummary)
 	p.ruledOut(r.RuledOut)
 	p.skipped(r.Skipped)
 	p.next(r)
 	p.inputs(r.Inputs)
-	p.reading(r.Notes)
 	p.warnings(r.Warnings)
+	p.reading(r.Notes)
 	_, err := w.Write(p.buf.Bytes())
 	return err
 }
@@ -73,7 +73,7 @@ func (p *page) verdict(r *detect.Report) {
 		if v.Job != "" {
 			words = append(words, "job "+v.Job)
 		}
-		p.block(plain, "", strings.Join(words, ", "))
+		p.block(plain, "", strings.Join(words, ", ")+unsure(v.Confidence, f.Warnings))
 	case couldNotLook(r):
 		p.block(yellow, "", "could not look: "+tail(v.Summary, "could not look", noLook(r)))
 		p.block(plain, "", "This does not mean that the process is well.")
@@ -87,6 +87,22 @@ func (p *page) verdict(r *detect.Report) {
 	for _, s := range v.Story {
 		p.block(plain, "  "+clock(s.At)+"  ", s.Detector+": "+s.Summary)
 	}
+}
+
+// unsure says in few words why a verdict is not surer: the first clause of its
+// finding's first warning. The whole warning stands with the finding.
+func unsure(c detect.Confidence, warnings []string) string {
+	if c != detect.Low && c != detect.Medium || len(warnings) == 0 {
+		return ""
+	}
+	why := warnings[0]
+	if i := strings.Index(why, "; "); i > 0 {
+		why = why[:i]
+	}
+	if i := strings.Index(why, ": "); i > 0 {
+		why = why[:i]
+	}
+	return ": " + why
 }
 
 // verdictFinding is the finding the verdict was taken from; where there is no
@@ -141,7 +157,8 @@ func tail(summary, heading, fallback string) string {
 
 // lookedAt sums up, with numbers, what stands behind a report without a verdict.
 func lookedAt(r *detect.Report) string {
-	var read, lost int64
+	var lost int64
+	largest := map[string]int64{} // of the snapshots of a process, which show the same goroutines
 	inputs, failed := 0, 0
 	for _, in := range r.Inputs {
 		if in.Error != "" {
@@ -150,9 +167,13 @@ func lookedAt(r *detect.Report) string {
 		}
 		inputs++
 		if in.Goroutines != nil {
-			read += in.Goroutines.Read
+			largest[in.Process] = max(largest[in.Process], in.Goroutines.Read)
 			lost += in.Goroutines.Lost
 		}
+	}
+	read := int64(0)
+	for _, n := range largest {
+		read += n
 	}
 	text := "looked at " + count(int64(inputs), "input", "inputs")
 	if read > 0 {
@@ -245,14 +266,13 @@ func (p *page) finding(f *detect.Finding, r *detect.Report, brief bool) {
 	if w := f.Window; w != nil {
 		p.field("window", fmt.Sprintf("%s to %s (%s)", clock(w.Start), clock(w.End), w.End.Sub(w.Start)))
 	}
-	p.holder(f)
+	p.field("labels", p.labels(f.Labels))
+	p.holder(f, brief)
 	shown := p.shown(len(f.Evidence))
 	if brief {
 		shown = min(shown, 1)
-	} else if f.Holder != nil {
-		p.stack("its stack", f.Holder.Stack, maxFrames)
 	}
-	p.evidence(f.Evidence, shown, len(r.Inputs) > 1)
+	p.evidence(f.Evidence, shown, r.Inputs)
 	for _, w := range f.Warnings {
 		p.styledField(yellow, "warning", w)
 	}
@@ -301,9 +321,10 @@ func blocked(f *detect.Finding) string {
 	if f.Blocked == 0 && f.Total == 0 {
 		return ""
 	}
-	unit := string(f.Unit)
-	if unit == "" {
-		unit = string(detect.Requests)
+	unit := string(cmp.Or(f.Unit, detect.Requests))
+	// A share of all goroutines, as a leak's, is told by their number.
+	if f.Unit == detect.Goroutines && f.Total > 0 && f.Total < float64(f.Goroutines) {
+		unit = notIdle
 	}
 	inScope := f.Blocked
 	if f.RequestsBlocked > 0 {
@@ -326,67 +347,17 @@ func blocked(f *detect.Finding) string {
 	return text
 }
 
-// holder says who holds the lock and what that goroutine waits for itself.
-func (p *page) holder(f *detect.Finding) {
-	h := f.Holder
-	if h == nil {
-		if f.Holds != "" {
-			p.field("holder", f.Holds)
-		}
-		return
-	}
-	key, who, is := "holder", "likely one goroutine", "it is"
-	switch {
-	case f.Wait == "pool": // a pool has as many holders as permits
-		key, who = "holders", "likely "+count(max(h.Count, 1), "goroutine", "goroutines")
-	case h.Count > 1:
-		who = "likely one of " + count(h.Count, "goroutine", "goroutines")
-	case h.Goroutine != 0:
-		who = fmt.Sprintf("likely goroutine %d", h.Goroutine)
-	}
-	if h.Count > 1 {
-		is = "they are"
-	}
-	if h.State != "" {
-		who += ", " + h.State
-	}
-	if h.Function == f.Function {
-		who += ", inside the same function"
-	} else {
-		who += ", inside " + h.Function
-	}
-	p.field(key, who)
-	p.field(is, h.Wait)
-	p.field("it holds", f.Holds)
-}
-
-// maxFrames of a holder's stack leave the screen to the rest of the report.
-const maxFrames = 8
-
-// stack prints at most limit frames, leaf first, each on its own line, the
-// first after key.
-func (p *page) stack(key string, frames []string, limit int) {
-	n := min(len(frames), limit)
-	lines := slices.Clone(frames[:n])
-	if more := len(frames) - n; more > 0 {
-		lines = append(lines, "… "+count(int64(more), "frame", "frames")+" more")
-	}
-	for _, line := range lines {
-		p.styledField(dim, key, line)
-		key = ""
-	}
-}
-
-// evidence prints the first n of a list.
-func (p *page) evidence(list []detect.Evidence, n int, severalInputs bool) {
+// evidence prints the first n of a list; where it was read, only where there
+// are several inputs to tell apart.
+func (p *page) evidence(list []detect.Evidence, n int, inputs []detect.Input) {
 	for i, e := range list[:n] {
 		key := ""
 		if i == 0 {
 			key = "evidence"
 		}
-		text := e.Text
-		if severalInputs && e.Input != "" {
-			text += " [" + p.local(e.Input) + "]"
+		text := p.local(e.Text)
+		if len(inputs) > 1 && e.Input != "" {
+			text += " [" + shortName(e.Input, inputs) + "]"
 		}
 		p.field(key, text)
 		// A stack with a count is one that the text sums up.
@@ -399,15 +370,32 @@ func (p *page) evidence(list []detect.Evidence, n int, severalInputs bool) {
 	}
 }
 
-// next is what to do, of the verdict's finding.
+// Three steps are what a person keeps in mind, and one more for what is
+// critical beside them; the JSON has them all.
+const (
+	maxSteps = 4
+	ownSteps = 3
+)
+
+// next is what to do: of the verdict's finding, then first of all about what
+// else is critical.
 func (p *page) next(r *detect.Report) {
-	steps := verdictFinding(r).Next
+	lead := verdictFinding(r)
+	steps := slices.Clone(lead.Next[:min(len(lead.Next), ownSteps)])
+	told := map[string]bool{lead.Detector: true}
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		if len(steps) == maxSteps || f.Severity != detect.Critical || told[f.Detector] || len(f.Next) == 0 {
+			continue
+		}
+		told[f.Detector] = true
+		steps = append(steps, f.Detector+": "+f.Next[0])
+	}
 	if len(steps) == 0 {
 		return
 	}
 	p.heading(bold, "What to do next")
-	// Three steps are what a person keeps in mind; the JSON has them all.
-	for i, s := range steps[:min(len(steps), 3)] {
+	for i, s := range steps {
 		p.block(plain, fmt.Sprintf("  %d. ", i+1), s)
 	}
 }

@@ -1,0 +1,23 @@
+#!/bin/sh
+# Rebuilds captures: run.sh OUT [CASE...]. One service at a time, about 8 s each.
+# The binary is built in a neutral place, since its path gets into the profiles.
+set -eu
+out=$(realpath -m "$1"); shift
+cd "$(dirname "$0")"
+app=/srv/app
+mkdir -p $app "$out"
+trap 'rm -r $app' EXIT
+go build -trimpath -o $app/shop .
+for c in ${@:-$($app/shop) crash}; do
+	[ "$c" = crash ] && continue
+	timeout 40 $app/shop -case "$c" -out "$out" || echo "$c failed" >&2
+done
+case "${*:-crash}" in *crash*) ;; *) exit ;; esac
+mkdir -p "$out/t-crash-cycle" "$out/t-crash-maps" "$out/t-test-timeout"
+CGO_ENABLED=0 go build -trimpath -o $app/cycle ./crash/cycle
+CGO_ENABLED=0 go build -trimpath -o $app/maps ./crash/maps
+CGO_ENABLED=0 go test -trimpath -c -o $app/ledger.test ./crash/hungtest
+cd $app
+GOTRACEBACK=all timeout 10 ./cycle 2>"$out/t-crash-cycle/goroutine.debug2.txt" || true
+GOTRACEBACK=all timeout 10 ./maps 2>"$out/t-crash-maps/goroutine.debug2.txt" || true
+timeout 20 ./ledger.test -test.timeout 2s >"$out/t-test-timeout/goroutine.debug2.txt" 2>&1 || true
