@@ -102,20 +102,22 @@ func (e *entries) hold(c *Crowd, m *stacks.Member, addr uint64) (int, Strength) 
 		}
 	}
 	guess := couldHold(c)
+	started := root(c.Frames) // a closure that a method started is not inside the method
 	bestFrame, best := -1, noHolder
 	for j := from; j < len(c.Frames); j++ {
-		how := e.holdAt(c, m, addr, j, guess)
+		f := c.Frames[j]
+		how := e.holdAt(c, m, addr, j, guess && !(f == started && owner(f) != f.Func))
 		if how <= best {
 			continue
 		}
 		bestFrame, best = j, how
-		switch _, ok := e.through[c.Frames[j].Func]; {
+		switch _, ok := e.through[f.Func]; {
 		case ok:
 			// What stands between is nobody's code; who called it is the holder.
 			if k := e.below(c.Frames[j+1:]); k >= 0 {
 				bestFrame = j + 1 + k
 			}
-		case how == ByType && strings.HasSuffix(c.Frames[j].Name, "Locked") && j+1 < len(c.Frames):
+		case how == ByType && strings.HasSuffix(f.Name, "Locked") && j+1 < len(c.Frames):
 			bestFrame = j + 1 // by Go's custom its caller holds the lock
 		}
 	}

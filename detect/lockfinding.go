@@ -123,8 +123,9 @@ func addresses(p *Pass, v *View, l *LockSet, f *Finding) {
 		return
 	}
 	f.Holder, f.Holds = HolderOf(names, dl, one)
-	if f.Holder == nil && names != v {
-		if h, _ := HolderOf(v, l, 0); h != nil && (h.Count == 0 || h.Confidence != Low) {
+	if names != v && (f.Holder == nil || f.Holder.Confidence == Low) {
+		// The snapshot is of another moment, and may have caught one inside.
+		if h, _ := HolderOf(v, l, 0); h != nil && (h.Confidence != Low || f.Holder == nil && h.Count == 0) {
 			f.Holder, f.Holds = h, ""
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 // Run analyses a bundle with the given detectors. base, which may be nil, is
 // what to compare with. Every input that failed to load is in the report with
-// its error; a detector's own failure is a warning, and the others still run.
+// its error; a detector that fails could not look, and the others still run.
 func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
 	r := &Report{Schema: Schema, Findings: []Finding{}, Budget: []Share{}, RuledOut: []RuledOut{}, Skipped: []Skipped{}, Inputs: []Input{}, Warnings: []string{}}
 	procs := b.Processes()
@@ -37,7 +37,7 @@ func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
 			}
 			before := len(p.findings)
 			if err := runOne(d, p); err != nil {
-				r.Warnings = append(r.Warnings, fmt.Sprintf("detector %s: %v", d.Name, err))
+				r.Skipped = append(r.Skipped, Skipped{Detector: d.Name, Reason: err.Error(), Process: name})
 				continue
 			}
 			p.settle(before)

@@ -254,8 +254,11 @@ func (v *View) parkServed() {
 	}
 }
 
-// root is the function a goroutine began with.
+// root is the function a goroutine began with; nil where there are no frames.
 func root(frames []*stacks.Frame) *stacks.Frame {
+	if len(frames) == 0 {
+		return nil
+	}
 	for i := len(frames) - 1; i > 0; i-- {
 		if frames[i].Package != "runtime" {
 			return frames[i]

@@ -46,7 +46,7 @@ func next(l *detect.LockSet, f *detect.Finding) []string {
 			"write through a buffer that drops when it is full, off the request path",
 		}
 	}
-	if f.Holder == nil && strings.Contains(f.Holds, "never released") {
+	if f.Holder == nil && strings.Contains(f.Holds, "leaked, not contended") {
 		return []string{
 			fmt.Sprintf("look for a return or panic between Lock and Unlock in the functions that lock what %s waits for: Unlock belongs in a defer", l.Site.Func),
 			"restart the process: nothing will release the lock",

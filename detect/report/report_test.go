@@ -253,8 +253,8 @@ func TestLabels(t *testing.T) {
 		want       string
 	}{
 		{nil, 100, 3, ""},
-		{map[string][]string{"b": {detect.Redacted}, "a": {redacted}}, 100, 3, "a, b (redacted; --labels shows them)"},
-		{map[string][]string{"b": {redacted}, "a": {redacted}}, 40, 3, "2 labels (redacted; --labels shows them)"},
+		{map[string][]string{"b": {detect.Redacted}, "a": {detect.Redacted}}, 100, 3, "a, b (redacted; --labels shows them)"},
+		{map[string][]string{"b": {detect.Redacted}, "a": {detect.Redacted}}, 40, 3, "2 labels (redacted; --labels shows them)"},
 		{several, 100, 3, "region=eu, tenant=a|b|c and 1 more"},
 		{several, 100, 0, "region=eu, tenant=a|b|c|d"},
 		{several, 40, 3, "region=eu and 1 more"},

@@ -193,6 +193,24 @@ func syncMapConstructor() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.get(fmt.Sprint(rand.N(1 << 40))) })
 }
 
+// ledger locks in one method and unlocks in another, as transactions do.
+type ledger struct {
+	mu   sync.Mutex
+	rows int
+}
+
+func (l *ledger) begin()  { l.mu.Lock() }
+func (l *ledger) commit() { l.rows++; l.mu.Unlock() }
+
+func beginEnd() http.Handler {
+	l := &ledger{}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l.begin()
+		ask(http.DefaultClient, upstream.HTTP+"/?ms=10")
+		l.commit()
+	})
+}
+
 func boltUpdates() http.Handler {
 	dir, err := os.MkdirTemp("", "bolt")
 	if err != nil {

@@ -13,11 +13,13 @@ for c in ${@:-$($app/shop) crash}; do
 	timeout 40 $app/shop -case "$c" -out "$out" || echo "$c failed" >&2
 done
 case "${*:-crash}" in *crash*) ;; *) exit ;; esac
-mkdir -p "$out/t-crash-cycle" "$out/t-crash-maps" "$out/t-test-timeout"
-CGO_ENABLED=0 go build -trimpath -o $app/cycle ./crash/cycle
-CGO_ENABLED=0 go build -trimpath -o $app/maps ./crash/maps
-CGO_ENABLED=0 go test -trimpath -c -o $app/ledger.test ./crash/hungtest
+export CGO_ENABLED=0
+go build -trimpath -o $app/ ./crash/cycle ./crash/maps ./crash/asleep
+go test -trimpath -c -o $app/ledger.test ./crash/hungtest
 cd $app
-GOTRACEBACK=all timeout 10 ./cycle 2>"$out/t-crash-cycle/goroutine.debug2.txt" || true
-GOTRACEBACK=all timeout 10 ./maps 2>"$out/t-crash-maps/goroutine.debug2.txt" || true
+mkdir -p "$out/t-test-timeout"
+for c in cycle maps asleep; do
+	mkdir -p "$out/t-crash-$c"
+	GOTRACEBACK=all timeout 10 ./$c 2>"$out/t-crash-$c/goroutine.debug2.txt" || true
+done
 timeout 20 ./ledger.test -test.timeout 2s >"$out/t-test-timeout/goroutine.debug2.txt" 2>&1 || true

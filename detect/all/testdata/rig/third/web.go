@@ -147,9 +147,12 @@ func lockHeldOverCall() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.refresh() })
 }
 
-func slowHTTP2() http.Handler {
+func slowHTTP2() http.Handler  { return overHTTP2(900) }
+func quickHTTP2() http.Handler { return overHTTP2(65) }
+
+func overHTTP2(wait int) http.Handler {
 	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { ask(client, upstream.HTTP2+"/?ms=900") })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { ask(client, upstream.HTTP2+"/?ms="+strconv.Itoa(wait)) })
 }
 
 func proxy(wait int) func() http.Handler {
@@ -166,6 +169,19 @@ func proxy(wait int) func() http.Handler {
 
 func blackhole() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { ask(http.DefaultClient, upstream.Silent) })
+}
+
+// upstreamStalls asks what answers in 5 ms, until it stops to answer.
+func upstreamStalls() http.Handler {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
+	began := time.Now()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		wait := "5"
+		if time.Since(began) > 4*time.Second {
+			wait = "60000"
+		}
+		ask(client, upstream.HTTP+"/?ms="+wait)
+	})
 }
 
 func execWait() http.Handler {
