@@ -96,6 +96,9 @@ func primitive(f *stacks.Frame) bool {
 func (e *entries) hold(c *Crowd, m *stacks.Member, addr uint64) (int, Strength) {
 	from := 0
 	if c.Wait.Kind.IsLock() {
+		if c.Site() == nil {
+			return -1, noHolder // nothing above the lock itself
+		}
 		from = c.Wait.Site
 		if _, own := e.line[c.Frames[from].Func]; !own || e.waiters[c] {
 			from++ // its own wait is not inside; the function it waits in may be, past the line of another lock

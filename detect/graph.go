@@ -57,6 +57,9 @@ func (v *View) Graph() *WaitFor {
 func (g *WaitFor) hold(c *Crowd, byType map[string][]*entries) {
 	from := 0
 	if c.Wait.Kind.IsLock() {
+		if c.Site() == nil {
+			return // nothing above the lock itself
+		}
 		from = c.Wait.Site
 	}
 	for j := from; j < len(c.Frames); j++ {

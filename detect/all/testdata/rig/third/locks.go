@@ -193,6 +193,24 @@ func syncMapConstructor() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.get(fmt.Sprint(rand.N(1 << 40))) })
 }
 
+// bloggerDirectory is no logger.
+type bloggerDirectory struct {
+	mu    sync.Mutex
+	names map[string]bool
+}
+
+func (d *bloggerDirectory) find(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	time.Sleep(8 * ms)
+	return d.names[name]
+}
+
+func bloggerIndex() http.Handler {
+	d := &bloggerDirectory{}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.find(r.URL.Path) })
+}
+
 // ledger locks in one method and unlocks in another, as transactions do.
 type ledger struct {
 	mu   sync.Mutex

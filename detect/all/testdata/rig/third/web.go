@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"example.com/shop/internal/telemetry"
@@ -183,6 +184,22 @@ func upstreamStalls() http.Handler {
 		ask(client, upstream.HTTP+"/?ms="+wait)
 	})
 }
+
+// twoUpstreams asks a quick dependency very often, and a slow one at times.
+func twoUpstreams() http.Handler {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
+	var n atomic.Int64
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n.Add(1)%30 == 0 {
+			pay(client)
+			return
+		}
+		search(client)
+	})
+}
+
+func search(c *http.Client) { ask(c, upstream.HTTP+"/?ms=2") }
+func pay(c *http.Client)    { ask(c, upstream.HTTP+"/?ms=1200") }
 
 func execWait() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { exec.Command("sleep", "1").Run() })

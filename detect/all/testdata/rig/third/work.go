@@ -1,12 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"fmt"
+	"log"
+	"net"
 	"net/http"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -89,6 +94,69 @@ func startGroup(every, takes time.Duration) http.Handler {
 
 func groupIdle() http.Handler { return startGroup(2*time.Second, time.Millisecond) }
 func groupLock() http.Handler { return startGroup(10*ms, 20*ms) }
+
+// stock asks a server in a protocol of one line each way; the server is silent.
+type stock struct {
+	conn net.Conn
+	line *bufio.Reader
+}
+
+func dialStock() *stock {
+	conn, err := net.Dial("tcp", strings.TrimPrefix(upstream.Silent, "http://"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	return &stock{conn, bufio.NewReader(conn)}
+}
+
+func (s *stock) get(article string) string {
+	fmt.Fprintf(s.conn, "get %s\n", article)
+	line, _ := s.line.ReadString('\n')
+	return line
+}
+
+func (s *stock) reserve(article string) string {
+	fmt.Fprintf(s.conn, "reserve %s\n", article)
+	line, _ := s.line.ReadString('\n')
+	return line
+}
+
+type picker struct{ stock *stock }
+
+func (p *picker) loop(orders <-chan string) {
+	for o := range orders {
+		p.stock.get(o)
+	}
+}
+
+func (p *picker) run(orders <-chan string) {
+	for o := range orders {
+		p.stock.reserve(o)
+	}
+}
+
+// pickers start 30 workers that take orders from a channel and ask the stock.
+func pickers(start func(*picker, chan string)) {
+	orders := make(chan string, 10)
+	go func() {
+		for range time.Tick(2 * ms) {
+			orders <- "pen"
+		}
+	}()
+	for range 30 {
+		start(&picker{dialStock()}, orders)
+	}
+}
+
+func workerLoop() http.Handler {
+	pickers(func(p *picker, orders chan string) { go p.loop(orders) })
+	return nil
+}
+
+func workerReserve() http.Handler {
+	pickers(func(p *picker, orders chan string) { go p.run(orders) })
+	return nil
+}
 
 // cronIdle has jobs that wait for their hour.
 func cronIdle() http.Handler {
