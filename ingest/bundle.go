@@ -20,8 +20,9 @@ type Bundle struct {
 	Origin map[string]string
 }
 
-// Failure is an input that could not be read. Err says what was expected,
-// what was seen and what to try.
+// Failure is an input that could not be read, or not to its end: then the
+// bundle has what came before too. Err says what was expected, what was seen
+// and what to try.
 type Failure struct {
 	Name string
 	Err  error
@@ -58,10 +59,10 @@ func (b *Bundle) addReading(r *reading, origin string) {
 			b.setOrigin(s.Name, origin)
 		}
 	}
-	if r.waits != nil {
-		b.Waits = append(b.Waits, r.waits)
+	for _, w := range r.waits {
+		b.Waits = append(b.Waits, w)
 		if origin != "" {
-			b.setOrigin(r.waits.Name, origin)
+			b.setOrigin(w.Name, origin)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,13 +16,16 @@ const (
 	maxDirDepth = 3
 	// Far above a bundle's dozen, and read in seconds.
 	maxDirFiles = 1000
+	// How many files beyond those are counted, to say how many were left out:
+	// as much as is listed in a second.
+	maxDirCounted = 100_000
 	// How many of the other files an error names.
 	maxNamedFiles = 4
 )
 
 // loadDir reads the profiles of a directory, in the order of their paths.
 // Hidden files and symbolic links are left alone.
-func (l *loader) loadDir(ctx context.Context, dir string) *Bundle {
+func (l *loader) loadDir(dir string) *Bundle {
 	b := &Bundle{}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -32,12 +34,10 @@ func (l *loader) loadDir(ctx context.Context, dir string) *Bundle {
 	}
 	defer root.Close()
 
-	files := 0
+	files, more := 0, 0
 	err = fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
 		name := filepath.Join(dir, filepath.FromSlash(p))
 		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
 		case err != nil:
 			b.fail(name, pathError(name, err))
 			return nil
@@ -55,15 +55,21 @@ func (l *loader) loadDir(ctx context.Context, dir string) *Bundle {
 			}
 			return nil
 		case files == maxDirFiles:
-			b.pass(name, fmt.Sprintf("this file and those after it: a directory is read up to %d files; give it in parts", maxDirFiles))
-			return fs.SkipAll
+			if more++; more == maxDirCounted {
+				return fs.SkipAll
+			}
+			return nil
 		}
 		files++
-		l.loadDirFile(ctx, b, root, name, p, d.Type())
+		l.loadDirFile(b, root, name, p, d.Type())
 		return nil
 	})
 	if err != nil {
 		b.fail(dir, fmt.Errorf("reading stopped: %w", err))
+	}
+	if more > 0 {
+		b.fail(dir, fmt.Errorf("expected at most %d files in it, saw %d: %d read, in the order of their paths, %d%s not; give it in parts",
+			maxDirFiles, files+more, files, more, orMore(more)))
 	}
 	if len(b.Snapshots)+len(b.Waits)+len(b.Failures) == 0 {
 		b.fail(dir, fmt.Errorf("expected goroutine, block or mutex profiles in it, saw %s; try contend analyze FILE or URL", sawFiles(dir, b.Unused)))
@@ -71,11 +77,18 @@ func (l *loader) loadDir(ctx context.Context, dir string) *Bundle {
 	return b
 }
 
+func orMore(counted int) string {
+	if counted == maxDirCounted {
+		return " or more"
+	}
+	return ""
+}
+
 // manifest is a bundle's own list of what was taken when; the profiles beside it say the same.
 const manifest = "bundle.json"
 
 // loadDirFile reads p, a slash-separated path below the root.
-func (l *loader) loadDirFile(ctx context.Context, b *Bundle, root *os.Root, name, p string, mode fs.FileMode) {
+func (l *loader) loadDirFile(b *Bundle, root *os.Root, name, p string, mode fs.FileMode) {
 	switch {
 	case mode&fs.ModeSymlink != 0:
 		// Read where it is, its target would be there twice; out of the
@@ -95,7 +108,7 @@ func (l *loader) loadDirFile(ctx context.Context, b *Bundle, root *os.Root, name
 	if p == manifest {
 		return
 	}
-	r, err := l.read(ctx, name, f)
+	r, err := l.read(name, f)
 	if np, ok := errors.AsType[*notProfile](err); ok {
 		b.pass(name, np.saw)
 	} else if err != nil {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"path"
 	"slices"
@@ -31,7 +32,11 @@ const (
 	maxTextGoroutines = 10_000
 )
 
-var errNoAnswer = errors.New("no answer in time")
+var errTimeout = errors.New("no whole answer in time")
+
+func timedOut(cause error) bool {
+	return errors.Is(cause, errTimeout) || errors.Is(cause, context.DeadlineExceeded)
+}
 
 // loadURL reads a profile, or what a host's root or /debug/pprof stands for:
 // its goroutines twice, and its block and mutex profiles between.
@@ -39,7 +44,7 @@ func (l *loader) loadURL(ctx context.Context, raw string) *Bundle {
 	b := &Bundle{}
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
-		b.fail(redactURL(raw), errors.New("expected a URL such as http://HOST:PORT, saw one that cannot be read; a password's special characters are written as %XX"))
+		b.fail(DisplayName(raw), errors.New("expected a URL such as http://HOST:PORT, saw one that cannot be read; a password's special characters are written as %XX"))
 		return b
 	}
 	dir := strings.TrimSuffix(u.Path, "/")
@@ -124,7 +129,7 @@ func withoutParameters(query string, names ...string) string {
 // loadHost takes everything useful off one process. Without its goroutines
 // the rest is not waited for, and there is one Failure and not four.
 func (l *loader) loadHost(ctx context.Context, b *Bundle, arg, base *url.URL) {
-	ctx, cancel := context.WithTimeout(ctx, l.window+fetchTimeout)
+	ctx, cancel := context.WithTimeout(ctx, l.window+l.fetchTimeout)
 	defer cancel()
 	origin := urlOrigin(base)
 	start := time.Now()
@@ -142,6 +147,7 @@ func (l *loader) loadHost(ctx context.Context, b *Bundle, arg, base *url.URL) {
 		cancel()
 		wg.Wait()
 		b.fail(displayURL(arg), err)
+		b.addReading(first, origin)
 		return
 	}
 	b.addReading(first, origin)
@@ -154,28 +160,35 @@ func (l *loader) loadHost(ctx context.Context, b *Bundle, arg, base *url.URL) {
 	}
 	later := displayURL(goroutine) + l.later()
 	second, err := l.fetch(ctx, goroutine, later, 0)
-	if err != nil {
-		b.pass(later, "could not be taken: "+err.Error())
+	if b.addLesser(later, second, err, origin); err != nil {
 		return
 	}
-	b.addReading(second, origin)
 
 	text := endpoint(base, "goroutine", "debug=2")
 	name := displayURL(text)
 	var total int64
 	for _, s := range second.snapshots {
-		total += s.Loss.Read
+		total = max(total, s.Loss.Read)
 	}
 	if total >= maxTextGoroutines {
 		b.pass(name, fmt.Sprintf("not taken: it would stop the process for long to write %d goroutines as text, so lock addresses are not known", total))
 		return
 	}
 	dump, err := l.fetch(ctx, text, name, 0)
-	if err != nil {
+	b.addLesser(name, dump, err, origin)
+}
+
+// addLesser adds what the analysis can do without: where it was not taken at
+// all, that is no failure of the argument.
+func (b *Bundle) addLesser(name string, r *reading, err error, origin string) {
+	switch {
+	case err == nil:
+	case r.some():
+		b.fail(name, err)
+	default:
 		b.pass(name, "could not be taken: "+err.Error())
-		return
 	}
-	b.addReading(dump, origin)
+	b.addReading(r, origin)
 }
 
 // later tells a profile from an earlier one of the same URL.
@@ -206,9 +219,8 @@ func (l *loader) loadWindow(ctx context.Context, b *Bundle, base *url.URL, kind,
 		b.pass(name, "the service does not serve it (404)")
 	case err != nil:
 		b.fail(name, err)
-	default:
-		b.addReading(r, origin)
 	}
+	b.addReading(r, origin)
 }
 
 // sleep waits, or returns the context's error.
@@ -225,14 +237,25 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // fetch reads the profile at u. sampling is how long the server takes for it
 // by its nature. name, and every error, is free of credentials.
-func (l *loader) fetch(ctx context.Context, u *url.URL, name string, sampling time.Duration) (*reading, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, sampling+fetchTimeout, errNoAnswer)
+func (l *loader) fetch(ctx context.Context, u *url.URL, name string, sampling time.Duration) (r *reading, err error) {
+	sent := newSecrets(u)
+	defer func() {
+		err = sent.hideError(err)
+		for _, s := range r.snapshots {
+			for i, w := range s.Warnings {
+				s.Warnings[i] = sent.hide(w)
+			}
+		}
+	}()
+	start := time.Now()
+	ctx, cancel := context.WithTimeoutCause(ctx, sampling+l.fetchTimeout, errTimeout)
 	defer cancel()
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
-	patience := time.AfterFunc(sampling+l.headerTimeout, func() { giveUp(errNoAnswer) })
+	patience := time.AfterFunc(sampling+l.headerTimeout, func() { giveUp(errTimeout) })
 	defer patience.Stop()
 
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaderField: sent.addHeader})
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return &reading{}, errors.New("expected a URL such as http://HOST:PORT, saw one that cannot be requested")
@@ -240,15 +263,16 @@ func (l *loader) fetch(ctx context.Context, u *url.URL, name string, sampling ti
 	req.Header.Set("User-Agent", "contend")
 	resp, err := l.http.Do(req)
 	if err != nil {
-		return &reading{}, requestError(ctx, err)
+		return &reading{}, requestError(ctx, u, err)
 	}
 	defer resp.Body.Close()
 	patience.Stop()
 	now := time.Now().UTC()
 	if resp.StatusCode != http.StatusOK {
-		return &reading{}, newStatusError(resp)
+		return &reading{}, newStatusError(resp, sent)
 	}
-	r, err := l.read(ctx, name, resp.Body)
+	body := &countingReader{r: resp.Body}
+	r, err = l.read(name, body)
 	for _, s := range r.snapshots {
 		if s.Taken.IsZero() { // text does not say, but here it is known
 			s.Taken = now
@@ -256,10 +280,31 @@ func (l *loader) fetch(ctx context.Context, u *url.URL, name string, sampling ti
 	}
 	if _, ok := errors.AsType[*notProfile](err); ok && movedFrom(resp, u) {
 		err = fmt.Errorf("redirected to %s: %w", displayURL(resp.Request.URL), err)
-	} else if err != nil && ctx.Err() != nil {
-		err = requestError(ctx, err)
+	} else if err != nil && timedOut(context.Cause(ctx)) {
+		err = slowAnswer(body.n, time.Since(start), r.some())
 	}
 	return r, err
+}
+
+// slowAnswer is the error for an answer that began and did not end in time.
+func slowAnswer(n int64, after time.Duration, kept bool) error {
+	rest := ""
+	if kept {
+		rest = "; what came before that was read"
+	}
+	return fmt.Errorf("expected a whole answer, saw one that was still arriving: %s in %.0f s%s; take it with curl -o FILE and give the file, or try a smaller profile", bytesText(n), after.Seconds(), rest)
+}
+
+// countingReader counts the bytes that were read.
+type countingReader struct {
+	r io.Reader
+	n int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
 }
 
 func movedFrom(resp *http.Response, u *url.URL) bool {
@@ -283,10 +328,10 @@ func statusOf(err error) int {
 	return 0
 }
 
-func newStatusError(resp *http.Response) error {
+func newStatusError(resp *http.Response, sent *secrets) error {
 	code := resp.StatusCode
 	saw := fmt.Sprintf("expected a profile, saw %d %s", code, http.StatusText(code))
-	said := firstLine(resp)
+	said := firstLine(resp, sent)
 	if said != "" {
 		saw += " (" + said + ")"
 	}
@@ -308,14 +353,19 @@ func newStatusError(resp *http.Response) error {
 }
 
 // firstLine is how a server explains its status in plain text, "" where it
-// sends HTML or the like.
-func firstLine(resp *http.Response) string {
+// sends HTML or the like. sent is not shown again.
+func firstLine(resp *http.Response, sent *secrets) string {
 	kind := resp.Header.Get("Content-Type")
 	if kind != "" && !strings.HasPrefix(kind, "text/plain") {
 		return ""
 	}
-	const longest = 200 // bytes; one screen line or two
-	line, _ := bufio.NewReader(io.LimitReader(resp.Body, longest)).ReadString('\n')
+	const (
+		longest = 200 // bytes; one screen line or two
+		// Secrets are taken out of more than is shown: one that is cut in two
+		// would not be known.
+		looked = 64 << 10
+	)
+	line, _ := bufio.NewReader(io.LimitReader(resp.Body, looked)).ReadString('\n')
 	line = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return -1
@@ -325,12 +375,13 @@ func firstLine(resp *http.Response) string {
 	if strings.EqualFold(line, http.StatusText(resp.StatusCode)) {
 		return ""
 	}
-	return scrub(line)
+	line = sent.hideQuote(line)
+	return strings.ToValidUTF8(line[:min(len(line), longest)], "")
 }
 
-// requestError says why there was no answer. The URL that net/http puts
+// requestError says why there was no answer from u. The URL that net/http puts
 // before its errors is dropped: it may hold credentials.
-func requestError(ctx context.Context, err error) error {
+func requestError(ctx context.Context, u *url.URL, err error) error {
 	if ue, ok := errors.AsType[*url.Error](err); ok {
 		err = ue.Err
 	}
@@ -339,8 +390,9 @@ func requestError(ctx context.Context, err error) error {
 	_, noTLS := errors.AsType[tls.RecordHeaderError](err)
 	_, noHost := errors.AsType[*net.DNSError](err)
 	ne, isNet := errors.AsType[net.Error](err)
+	hungUp := errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	switch {
-	case errors.Is(cause, errNoAnswer) || errors.Is(cause, context.DeadlineExceeded):
+	case timedOut(cause):
 		return errors.New("expected a profile, saw no answer in time; the process may be too busy to answer: try again, or send it SIGQUIT and give its output")
 	case cause != nil:
 		return fmt.Errorf("interrupted: %w", cause)
@@ -352,8 +404,14 @@ func requestError(ctx context.Context, err error) error {
 		return fmt.Errorf("expected a profile, but the server's certificate is not trusted: %s; give its authority as tls_config in --http.config.file", scrub(err.Error()))
 	case noTLS || strings.Contains(err.Error(), "HTTP response to HTTPS client"):
 		return errors.New("expected a profile, but the server does not speak TLS on this port; try http:// in place of https://")
+	case u.Scheme == "http" && (hungUp || strings.Contains(err.Error(), tlsAlert)):
+		return errors.New("expected a profile, saw the connection closed without an answer to HTTP; if the port speaks TLS, try https:// in place of http://, else see the service's log")
 	case isNet && ne.Timeout():
 		return errors.New("expected a profile, saw no answer in time; check that the host can be reached from here")
 	}
 	return fmt.Errorf("expected a profile, but the request failed: %s; check host, port and --http.config.file", scrub(err.Error()))
 }
+
+// tlsAlert is how net/http quotes an answer that is an alert of TLS (content
+// type 21, version 3.x: RFC 8446, section 5.1).
+const tlsAlert = `malformed HTTP response "\x15\x03`

@@ -196,9 +196,11 @@ func TestLoadURLBad(t *testing.T) {
 		"/404/": status(404, "404 page not found"), "/500/": status(500, "panic at https://me:hunter2@db/?token=hunter2"),
 		"/html/": html, "/login": html,
 		"/moved/": func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "/login?state=hunter2&key=hunter2", 302)
+			http.Redirect(w, r, "/login?state=hunter2&key=hunter2", http.StatusFound)
 		},
-		"/loop/": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/loop/?token=hunter2", 302) },
+		"/loop/": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/loop/?token=hunter2", http.StatusFound)
+		},
 		"/broken/": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Location", "http://me:hunter2@[/")
 			w.WriteHeader(302)
@@ -235,7 +237,7 @@ func TestLoadURLBad(t *testing.T) {
 		{"broken redirect", s.URL + "/broken/goroutine", "request failed: | Location"},
 		{"hang", s.URL + "/hang/goroutine", "expected a profile, saw no answer in time | try again"},
 		{"hang host", s.URL + "/hang/debug/pprof/", "expected a profile, saw no answer in time"},
-		{"cut off", s.URL + "/cutoff/goroutine", "reading stopped: unexpected EOF"},
+		{"cut off", s.URL + "/cutoff/goroutine", "expected a whole file or answer, saw one that is cut off after | unexpected EOF; take it again"},
 		{"bomb", s.URL + "/bomb/goroutine", "unpacked to more than 1 MiB | --max-bytes"},
 		{"metrics", s.URL + "/metrics", "saw Prometheus metrics"},
 		{"empty", s.URL + "/empty/goroutine", "saw an empty input"},

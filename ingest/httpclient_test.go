@@ -42,7 +42,7 @@ func TestHTTPClient(t *testing.T) {
 	if len(b.Failures) != 1 {
 		t.Fatalf("got %+v", b)
 	}
-	wantParts(t, b.Failures[0].Err.Error(), "401 Unauthorized (who are you)")
+	wantParts(t, b.Failures[0].Err.Error(), "401 Unauthorized (who are xxxxx)")
 }
 
 func TestHTTPClientBad(t *testing.T) {

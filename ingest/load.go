@@ -47,6 +47,7 @@ type loader struct {
 	http                *http.Client
 	window              time.Duration // of block and mutex profiles
 	headerTimeout       time.Duration
+	fetchTimeout        time.Duration
 	progress            func(string)
 }
 
@@ -58,6 +59,7 @@ func newLoader(opt Options) *loader {
 		http:          opt.HTTP,
 		window:        time.Duration(opt.Seconds) * time.Second,
 		headerTimeout: headerTimeout,
+		fetchTimeout:  fetchTimeout,
 		progress:      func(string) {},
 	}
 	if opt.MaxBytes > 0 {
@@ -84,6 +86,10 @@ func newLoader(opt Options) *loader {
 // an http or https URL. An argument that cannot be read becomes a Failure and
 // never loses the others. The bundle is in the order of the arguments; URLs
 // are fetched at the same time, so that replicas are seen at one moment.
+//
+// Once ctx is done, what would have to be waited for (URLs, named pipes,
+// standard input) is given up, each a Failure beside what was read of it.
+// Files are still read.
 func Load(ctx context.Context, args []string, opt Options) *Bundle {
 	return newLoader(opt).load(ctx, args)
 }
@@ -125,7 +131,11 @@ func (l *loader) loadStdin(ctx context.Context, again bool) *Bundle {
 		b.fail(name, errors.New("there is no standard input to read"))
 	default:
 		l.progress("reading standard input")
-		r, err := l.read(ctx, name, l.stdin)
+		in := l.stdin
+		if !isFile(in) {
+			in = newWaitingReader(ctx, in)
+		}
+		r, err := l.read(name, in)
 		if err != nil {
 			b.fail(name, err)
 		}
@@ -136,7 +146,11 @@ func (l *loader) loadStdin(ctx context.Context, again bool) *Bundle {
 
 func (l *loader) loadPath(ctx context.Context, path string) *Bundle {
 	b := &Bundle{}
-	name := pathName(path)
+	if path == "" {
+		b.fail(`""`, errors.New("expected a file, a directory, - or a URL, saw an empty argument; check the variable it comes from"))
+		return b
+	}
+	name := DisplayName(path)
 	info, err := os.Stat(path)
 	if err != nil {
 		b.fail(name, pathError(name, err))
@@ -144,35 +158,36 @@ func (l *loader) loadPath(ctx context.Context, path string) *Bundle {
 	}
 	if info.IsDir() {
 		l.progress("reading " + name)
-		return l.loadDir(ctx, path)
+		return l.loadDir(path)
 	}
 	// A named pipe is how a shell passes the output of a command as a file.
-	if mode := info.Mode(); !mode.IsRegular() && mode&fs.ModeNamedPipe == 0 {
+	mode := info.Mode()
+	pipe := mode&fs.ModeNamedPipe != 0
+	if !mode.IsRegular() && !pipe {
 		b.fail(name, fmt.Errorf("expected a file, a directory or a named pipe, saw a %s; use - to read standard input", fileType(mode)))
 		return b
 	}
-	f, err := os.Open(path)
+	l.progress("reading " + name)
+	open := os.Open
+	if pipe {
+		open = func(path string) (*os.File, error) { return openPipe(ctx, path) }
+	}
+	f, err := open(path)
 	if err != nil {
 		b.fail(name, pathError(name, err))
 		return b
 	}
 	defer f.Close()
-	l.progress("reading " + name)
-	r, err := l.read(ctx, name, f)
+	var in io.Reader = f
+	if pipe {
+		in = newWaitingReader(ctx, f)
+	}
+	r, err := l.read(name, in)
 	if err != nil {
 		b.fail(name, err)
 	}
 	b.addReading(r, "")
 	return b
-}
-
-// pathName is the name an argument goes by: itself, but for a URL of a scheme
-// that is not read, which may hold a password.
-func pathName(path string) string {
-	if strings.Contains(path, "://") {
-		return redactURL(path)
-	}
-	return path
 }
 
 // pathError says what to try where a path cannot be opened. The error's own
@@ -183,10 +198,12 @@ func pathError(name string, err error) error {
 		cause = pe.Err
 	}
 	switch {
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("interrupted before anything was written to it: %w", cause)
 	case strings.Contains(name, "://"):
 		return errors.New("expected a file, a directory or an http or https URL, saw a URL of another scheme")
 	case errors.Is(err, fs.ErrNotExist) && looksLikeHost(name):
-		return fmt.Errorf("cannot open: %w; if it is a host, try http://%s", cause, name)
+		return fmt.Errorf("cannot open: %w; if it is a host, try http://%s", cause, withoutUser(name))
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("cannot open: %w; try as a user who may read it, or pipe it to contend analyze -", cause)
 	}
@@ -195,7 +212,7 @@ func pathError(name string, err error) error {
 
 // looksLikeHost recognises host:port, whose scheme is easily forgotten.
 func looksLikeHost(name string) bool {
-	host, port, ok := strings.Cut(name, ":")
+	host, port, ok := strings.Cut(withoutUser(name), ":")
 	if !ok || strings.ContainsAny(host, `/\`) {
 		return false
 	}

@@ -99,6 +99,8 @@ func TestLoadBad(t *testing.T) {
 	}).WriteUncompressed(&longNames); err != nil {
 		t.Fatal(err)
 	}
+	validProto := slices.Clip(proto)
+	const tooMuch = "saw one that would take more than 1 GiB of memory to read | take it from the process again"
 	manyMappings := bytes.Repeat([]byte{fieldMapping<<3 | 2, 0, fieldLocation<<3 | 2, 0}, 40_000)
 	tests := []struct {
 		name string
@@ -118,7 +120,7 @@ func TestLoadBad(t *testing.T) {
 		{"execution trace", []byte("go 1.26 trace\x00\x00\x00\x01\x02"), "a Go execution trace | /debug/pprof/goroutine | go tool trace"},
 		{"cpu profile", typedProto(t, "samples", "count", "cpu", "nanoseconds"), "saw a CPU profile | try a goroutine profile: curl"},
 		{"heap profile", gz(typedProto(t, "alloc_objects", "count", "alloc_space", "bytes", "inuse_objects", "count", "inuse_space", "bytes")), "saw a heap profile | try a goroutine profile: curl"},
-		{"heap profile as text", []byte("heap profile: 1: 32 [4: 128] @ heap/1048576\n"), "saw a heap profile"},
+		{"heap profile as text", []byte("heap profile: 1: 32 [4: 128] @ heap/1048576\n"), "saw the text of a heap or allocs profile"},
 		{"threadcreate profile", typedProto(t, "threadcreate", "count"), "saw a threadcreate profile"},
 		{"unknown profile", typedProto(t, "apples", "kilograms"), "apples | try a goroutine profile"},
 		{"ELF", append([]byte("\x7fELF\x02\x01\x01"), make([]byte, 64)...), "an ELF binary or core file"},
@@ -135,8 +137,15 @@ func TestLoadBad(t *testing.T) {
 		{"profile cut off", proto[:len(proto)-5], "pprof profile | cut off or damaged | take it again"},
 		{"dump in gzip cut off at once", gz([]byte(dumpText))[:12], "whole gzip file | cut off"},
 		{"mapping bomb", manyMappings, "40000 mappings and 40000 locations"},
-		{"name bomb", longNames.Bytes(), "its names have 1100 MiB together"},
-		{"message bomb", gz(bytes.Repeat([]byte{0x12, 0}, maxMessages+1)), "more than the 16777216 of any real profile"},
+		{"name bomb", longNames.Bytes(), "has names of 1100 MiB together, more than any real profile"},
+		{"message bomb", gz(bytes.Repeat([]byte{0x12, 0}, maxParsed/messageMemory+1)), tooMuch},
+		{"label bomb", gz(append(validProto, nested(2, bytes.Repeat([]byte{0x1a, 0}, maxParsed/labelMemory))...)), tooMuch},
+		{"line bomb", gz(append(validProto, nested(4, bytes.Repeat([]byte{0x22, 0}, maxParsed/lineMemory))...)), tooMuch},
+		{"packed location bomb", gz(append(validProto, nested(2, nested(1, bytes.Repeat([]byte{1}, maxParsed/numberMemory)))...)), tooMuch},
+		{"packed value bomb", gz(append(validProto, nested(2, nested(2, bytes.Repeat([]byte{1}, maxParsed/numberMemory)))...)), tooMuch},
+		{"location bomb", gz(append(validProto, nested(2, bytes.Repeat([]byte{8, 1}, maxParsed/numberMemory))...)), tooMuch},
+		{"comment bomb", gz(append(validProto, nested(13, bytes.Repeat([]byte{1}, maxParsed/numberMemory))...)), tooMuch},
+		{"overlong number in a sample", append(validProto, nested(2, append(bytes.Repeat([]byte{0xff}, 9), 0x7f))...), "ends in the middle of a field"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -157,6 +166,21 @@ func TestLoadBad(t *testing.T) {
 				t.Errorf("the other input was lost: %+v", b.Snapshots)
 			}
 		})
+	}
+}
+
+// nested is a message or a packed list as a field of another.
+func nested(number int, data []byte) []byte {
+	return append(binary.AppendUvarint([]byte{byte(number<<3 | 2)}, uint64(len(data))), data...)
+}
+
+// What a real profile may have many of is no bomb.
+func TestCheckProtoLarge(t *testing.T) {
+	t.Parallel()
+	ids := nested(1, bytes.Repeat([]byte{0x81, 0x01}, 25))
+	sample := nested(2, append(ids, nested(2, []byte{1})...))
+	if err := checkProto(bytes.Repeat(sample, 1_000_000)); err != nil {
+		t.Errorf("a million samples of 25 frames: %v", err)
 	}
 }
 
@@ -203,7 +227,7 @@ func TestLoadGzipBomb(t *testing.T) {
 	field := binary.AppendUvarint([]byte{6<<3 | 2}, 1<<20)
 	field = append(field, make([]byte, 1<<20)...)
 	data := append(goroutineProto(t, "b", t0, 1), bytes.Repeat(field, 8)...)
-	_, err := l.read(t.Context(), "bomb", bytes.NewReader(gz(data)))
+	_, err := l.read("bomb", bytes.NewReader(gz(data)))
 	if err == nil {
 		t.Fatal("want an error")
 	}
@@ -218,15 +242,16 @@ func TestLoadCutOffDump(t *testing.T) {
 	}
 	data := gz([]byte(text.String()))
 	b := Load(t.Context(), []string{"-"}, Options{Stdin: bytes.NewReader(data[:len(data)*3/4])})
-	if len(b.Failures) != 0 || len(b.Snapshots) != 1 {
+	if len(b.Failures) != 1 || len(b.Snapshots) != 1 {
 		t.Fatalf("got %+v", b)
 	}
+	wantParts(t, b.Failures[0].Err.Error(), "expected a whole gzip file, saw one that is cut off or damaged after | bytes unpacked: unexpected EOF; what came before that was read; take it again")
 	s := b.Snapshots[0]
 	if s.Loss.Read < 500 || s.Loss.Read >= 2000 {
 		t.Errorf("read %d goroutines, want most of 2000", s.Loss.Read)
 	}
-	if !slices.ContainsFunc(s.Warnings, func(w string) bool { return strings.Contains(w, "cut off") }) {
-		t.Errorf("warnings %q: want one that it is cut off", s.Warnings)
+	if !slices.ContainsFunc(s.Warnings, func(w string) bool { return strings.Contains(w, "not read to its end") }) {
+		t.Errorf("warnings %q: want one that it was not read to its end", s.Warnings)
 	}
 }
 
@@ -247,7 +272,7 @@ func TestLoadStdin(t *testing.T) {
 	if len(b.Failures) != 1 {
 		t.Fatalf("got %+v", b)
 	}
-	wantParts(t, b.Failures[0].Err.Error(), "reading stopped: | closed pipe")
+	wantParts(t, b.Failures[0].Err.Error(), "expected to read it to its end, but reading stopped after 0 bytes: | closed pipe; check the disk, pipe or connection")
 	if b := Load(t.Context(), []string{"-"}, Options{}); len(b.Failures) != 1 {
 		t.Errorf("no stdin: got %+v", b)
 	}
@@ -260,6 +285,13 @@ func TestLoadPaths(t *testing.T) {
 	tests := []struct{ arg, name, want string }{
 		{missing, missing, "cannot open: | expected a file, a directory, - or a URL"},
 		{"localhost:6060", "localhost:6060", "if it is a host, try http://localhost:6060"},
+		{"", `""`, "saw an empty argument"},
+		{"me:hunter2@host:9910/x", "xxxxx@host:9910/x", "if it is a host, try http://host:9910/x"},
+		{"http:/me:hunter2@host/", "xxxxx@host/", "cannot open: "},
+		{"http//me:hunter2@host", "xxxxx@host", "cannot open: "},
+		{"me:hun@ter2@host", "xxxxx@host", "cannot open: "},
+		{"http:///me:hunter2@host/x?token=hunter2", "http://host/x", "expected a URL such as"},
+		{"host:80/x?a=b&token=hunter2#hunter2", "host:80/x?a=b&token=xxxxx", "cannot open: "},
 		{"ftp://me:hunter2@host/x?token=abc", "ftp://host/x?token=xxxxx", "an http or https URL, saw a URL of another scheme"},
 	}
 	for _, tt := range tests {
@@ -269,6 +301,15 @@ func TestLoadPaths(t *testing.T) {
 			continue
 		}
 		wantParts(t, b.Failures[0].Err.Error(), tt.want)
+		if strings.Contains(b.Failures[0].Err.Error(), "hunter") {
+			t.Errorf("%s: %v has the password", tt.arg, b.Failures[0].Err)
+		}
+	}
+
+	// A file that is there goes by its own name.
+	at := write(t, dir, "api@v1.2.txt", []byte(dumpText))
+	if b := Load(t.Context(), []string{at}, Options{}); len(b.Snapshots) != 1 || b.Snapshots[0].Name != at {
+		t.Errorf("got %+v", b)
 	}
 }
 
@@ -291,7 +332,8 @@ func TestLoadOrder(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if b := Load(ctx, args[:1], Options{}); len(b.Failures) != 1 {
+	// Files need no waiting, so they are read even then.
+	if b := Load(ctx, append(args, dir), Options{}); len(b.Failures) != 0 || len(b.Snapshots) != 8 {
 		t.Errorf("cancelled: got %+v", b)
 	}
 }
@@ -382,11 +424,20 @@ func TestLoadDirFileLimit(t *testing.T) {
 	}
 	write(t, dir, "a.txt", []byte(dumpText))
 	b := Load(t.Context(), []string{dir}, Options{})
-	if n := len(b.Unused); n != maxDirFiles || !strings.Contains(b.Unused[n-1].Reason, "up to 1000 files") {
-		t.Errorf("%d unused, last %+v", len(b.Unused), b.Unused[len(b.Unused)-1])
+	if len(b.Unused) != maxDirFiles-1 || len(b.Snapshots) != 1 {
+		t.Errorf("%d unused, %d snapshots", len(b.Unused), len(b.Snapshots))
 	}
-	if len(b.Snapshots) != 1 || len(b.Failures) != 0 {
-		t.Errorf("got %d snapshots, failures %v", len(b.Snapshots), b.Failures)
+	const want = "expected at most 1000 files in it, saw 1003: 1000 read, in the order of their paths, 3 not; give it in parts"
+	if len(b.Failures) != 1 || b.Failures[0].Name != dir || b.Failures[0].Err.Error() != want {
+		t.Errorf("failures %v, want one of the directory: %s", b.Failures, want)
+	}
+
+	// One fewer than too many.
+	for i := range 3 {
+		os.Remove(filepath.Join(dir, fmt.Sprintf("f%04d", i)))
+	}
+	if b := Load(t.Context(), []string{dir}, Options{}); len(b.Failures) != 0 {
+		t.Errorf("exactly as many as are read: failures %v", b.Failures)
 	}
 }
 

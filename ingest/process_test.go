@@ -309,3 +309,41 @@ func TestProcessesAcrossOrigins(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
+
+// A log of many small dumps costs no more than a few comparisons each, and a
+// dump still finds the process that was dumped a while ago.
+func TestProcessesOfManyDumps(t *testing.T) {
+	t.Parallel()
+	b := &Bundle{}
+	const dumps, size = 1000, 600
+	for i := range int64(dumps) {
+		s := dumpOf(fmt.Sprintf("log#%d", i+1), i*size+1, (i+1)*size, "main.main")
+		if i == maxCompared+2 {
+			s = dumpOf("again", 2*size+1, 3*size, "main.main")
+		}
+		b.Snapshots = append(b.Snapshots, s)
+	}
+	compared := 0
+	for _, p := range b.Processes() {
+		compared++
+		if want := fmt.Sprintf("log#%d", compared); p.Name != want && compared <= maxCompared+2 {
+			t.Fatalf("process %d is %s, want %s", compared, p.Name, want)
+		}
+		if names := describe(p); compared == 3 && names != "log#3: log#3 again; " {
+			t.Errorf("got %s", names)
+		}
+	}
+	if compared != dumps-1 {
+		t.Errorf("%d processes, want %d", compared, dumps-1)
+	}
+}
+
+func BenchmarkProcessesOfManyDumps(b *testing.B) {
+	bundle := &Bundle{}
+	for i := range int64(1000) {
+		bundle.Snapshots = append(bundle.Snapshots, dumpOf(fmt.Sprintf("log#%d", i+1), i+1, i+600, fmt.Sprintf("main.f%d", i)))
+	}
+	for b.Loop() {
+		bundle.Processes()
+	}
+}

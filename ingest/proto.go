@@ -10,15 +10,35 @@ import (
 
 // Field numbers of the Profile message in pprof's proto/profile.proto.
 const (
+	fieldSample   = 2
 	fieldMapping  = 3
 	fieldLocation = 4
+	fieldComment  = 13
 	fieldLast     = 15 // doc_url
 )
 
+// Field numbers of the Sample and Location messages.
 const (
-	// An empty message takes 2 bytes of input and over 100 of memory. A profile
-	// of a million distinct stacks has some 3 million messages.
-	maxMessages = 16 << 20
+	sampleLocation = 1
+	sampleValue    = 2
+	sampleLabel    = 3
+	locationLine   = 4
+)
+
+const (
+	// A few bytes of a message can stand for over a hundred of memory, so what
+	// the parser will take is counted first. A profile of a million distinct
+	// stacks of 25 frames, far beyond what a process writes, takes 0.9 GB.
+	maxParsed = 1 << 30
+	// Bytes in memory of the parts of a profile, with the spare room that
+	// slices and maps leave: of a Sample, Location, Function or Mapping; of a
+	// Label with its place in the sample's maps; of a Line, held twice while it
+	// is read; and of a number in a packed list, which for a location's id is
+	// the id, a pointer and our own index.
+	messageMemory = 160
+	labelMemory   = 192
+	lineMemory    = 160
+	numberMemory  = 24
 	// The parser goes through all locations for each mapping that adjoins the
 	// one before it; this many steps take about a second.
 	maxMappingSteps = 1 << 30
@@ -29,39 +49,58 @@ const (
 
 var errCutOff = errors.New("it ends in the middle of a field")
 
+// field is one field of a protobuf message.
+type field struct {
+	number uint64
+	wire   int
+	data   []byte // the field's own bytes, without tag and length
+}
+
 // nextField takes one field off a protobuf message. ok is false where data
 // ends inside the field, or is none.
-func nextField(data []byte) (number uint64, wire int, rest []byte, ok bool) {
+func nextField(data []byte) (f field, rest []byte, ok bool) {
 	tag, n := binary.Uvarint(data)
 	if n <= 0 {
-		return 0, 0, nil, false
+		return field{}, nil, false
 	}
-	number, wire, data = tag>>3, int(tag&7), data[n:]
-	var skip uint64
-	switch wire {
+	f.number, f.wire, data = tag>>3, int(tag&7), data[n:]
+	var size uint64
+	switch f.wire {
 	case 0:
 		_, n := binary.Uvarint(data)
 		if n <= 0 {
-			return number, wire, nil, false
+			return f, nil, false
 		}
-		skip = uint64(n)
+		size = uint64(n)
 	case 1:
-		skip = 8
+		size = 8
 	case 2:
-		size, n := binary.Uvarint(data)
+		length, n := binary.Uvarint(data)
 		if n <= 0 {
-			return number, wire, nil, false
+			return f, nil, false
 		}
-		data, skip = data[n:], size
+		data, size = data[n:], length
 	case 5:
-		skip = 4
+		size = 4
 	default:
-		return number, wire, nil, false
+		return f, nil, false
 	}
-	if skip > uint64(len(data)) {
-		return number, wire, nil, false
+	if size > uint64(len(data)) {
+		return f, nil, false
 	}
-	return number, wire, data[skip:], true
+	f.data = data[:size]
+	return f, data[size:], true
+}
+
+// numbers is how many numbers a field has: one, or as many as are packed in it.
+func (f field) numbers() (n uint64) {
+	if f.wire != 2 {
+		return 1
+	}
+	for _, b := range f.data {
+		n += uint64(^b >> 7) // the last byte of a number has its top bit clear
+	}
+	return n
 }
 
 // validWire reports whether a field of the Profile message may have that wire
@@ -83,8 +122,8 @@ func validWire(number uint64, wire int) bool {
 func looksProto(head []byte, complete bool) bool {
 	fields := 0
 	for len(head) > 0 {
-		number, wire, rest, ok := nextField(head)
-		if !validWire(number, wire) {
+		f, rest, ok := nextField(head)
+		if !validWire(f.number, f.wire) {
 			// Broken further on is still a profile, and worth its own error.
 			return fields > 8
 		}
@@ -100,28 +139,73 @@ func looksProto(head []byte, complete bool) bool {
 // checkProto refuses a message that is small but would take the parser
 // out of all proportion to its size.
 func checkProto(data []byte) error {
-	var messages, mappings, locations uint64
+	var memory, mappings, locations uint64
 	for len(data) > 0 {
-		number, _, rest, ok := nextField(data)
+		f, rest, ok := nextField(data)
 		if !ok {
 			return errCutOff
 		}
-		messages++
-		switch number {
+		memory += messageMemory
+		var nested uint64
+		switch f.number {
 		case fieldMapping:
 			mappings++
+		case fieldSample:
+			nested, ok = nestedMemory(f.data, sampleMemory)
 		case fieldLocation:
 			locations++
+			nested, ok = nestedMemory(f.data, locationMemory)
+		case fieldComment:
+			nested = f.numbers() * numberMemory
 		}
+		if !ok {
+			return errCutOff
+		}
+		memory += nested
 		data = rest
 	}
-	if messages > maxMessages {
-		return fmt.Errorf("it has %d messages, more than the %d of any real profile", messages, maxMessages)
+	if memory > maxParsed {
+		return outsize(fmt.Sprintf("would take more than %s of memory to read: so many samples, labels, lines or frames", bytesText(maxParsed)))
 	}
 	if mappings > 1 && mappings*locations > maxMappingSteps {
-		return fmt.Errorf("it has %d mappings and %d locations, more than any real profile", mappings, locations)
+		return outsize(fmt.Sprintf("has %d mappings and %d locations", mappings, locations))
 	}
 	return nil
+}
+
+// outsize says what a profile has that no real one has.
+type outsize string
+
+func (o outsize) Error() string { return string(o) }
+
+// nestedMemory adds up what the fields of one message take.
+func nestedMemory(data []byte, of func(field) uint64) (memory uint64, ok bool) {
+	for len(data) > 0 {
+		f, rest, ok := nextField(data)
+		if !ok {
+			return 0, false
+		}
+		memory += of(f)
+		data = rest
+	}
+	return memory, true
+}
+
+func sampleMemory(f field) uint64 {
+	switch f.number {
+	case sampleLocation, sampleValue:
+		return f.numbers() * numberMemory
+	case sampleLabel:
+		return labelMemory
+	}
+	return 0
+}
+
+func locationMemory(f field) uint64 {
+	if f.number == locationLine {
+		return lineMemory
+	}
+	return 0
 }
 
 // parseProto parses an unpacked pprof protobuf.
@@ -136,6 +220,9 @@ func parseProto(data []byte) (*profile.Profile, error) {
 	}
 	if err == nil {
 		err = checkNames(p)
+	}
+	if big, ok := errors.AsType[outsize](err); ok {
+		return nil, fmt.Errorf("expected a pprof profile as a process writes it, saw one that %w, more than any real profile; take it from the process again", big)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("expected a pprof profile, saw one that is cut off or damaged: %w; take it again", err)
@@ -154,7 +241,7 @@ func checkNames(p *profile.Profile) error {
 		}
 	}
 	if total > maxNameBytes {
-		return fmt.Errorf("its names have %s together, more than any real profile's", bytesText(int64(total)))
+		return outsize(fmt.Sprintf("has names of %s together", bytesText(int64(total))))
 	}
 	return nil
 }

@@ -23,29 +23,33 @@ const maxGzip = 2
 // reading is what one file or response held.
 type reading struct {
 	snapshots []*stacks.Snapshot
-	waits     *waits.Profile
+	waits     []*waits.Profile
 }
+
+// some reports whether anything was read.
+func (r *reading) some() bool { return len(r.snapshots)+len(r.waits) > 0 }
 
 func (r *reading) warn(msg string) {
 	if n := len(r.snapshots); n > 0 {
 		r.snapshots[n-1].Warnings = append(r.snapshots[n-1].Warnings, msg)
 	}
-	if r.waits != nil {
-		r.waits.Warnings = append(r.waits.Warnings, msg)
+	if n := len(r.waits); n > 0 {
+		r.waits[n-1].Warnings = append(r.waits[n-1].Warnings, msg)
 	}
 }
 
 // read takes one input apart by its content. It reads src once, front to
-// back, so a pipe will do. The reading is never nil.
-func (l *loader) read(ctx context.Context, name string, src io.Reader) (*reading, error) {
-	in := &source{ctx: ctx, r: src, limit: l.maxText}
+// back, so a pipe will do. The reading is never nil, and has what came before
+// an error that ended a text early.
+func (l *loader) read(name string, src io.Reader) (*reading, error) {
+	in := &source{r: src, limit: l.maxText}
 	head, complete, err := in.unpack()
 	if err != nil {
 		return &reading{}, err
 	}
 	kind, why := sniff(head, complete)
-	if in.err != nil && (len(head) == 0 || errors.Is(in.err, errTooLarge)) {
-		return &reading{}, in.failure()
+	if in.err != nil && (len(head) == 0 || kind == other && errors.Is(in.err, errTooLarge)) {
+		return &reading{}, in.failure(false)
 	}
 	switch kind {
 	case proto:
@@ -60,15 +64,9 @@ func (l *loader) read(ctx context.Context, name string, src io.Reader) (*reading
 
 func (l *loader) readText(name string, in *source, sure bool) (*reading, error) {
 	snaps, err := stacks.ReadText(name, in.buf)
-	if in.err != nil && !in.cutOff() {
-		return &reading{}, in.failure()
-	}
 	r := &reading{snapshots: snaps}
 	if in.err != nil {
-		if len(snaps) == 0 {
-			return r, in.failure()
-		}
-		r.warn("the input is cut off or damaged: what came before that was read")
+		return in.keep(r)
 	}
 	if !sure && (err != nil || len(snaps) == 0) {
 		return r, &notProfile{"text without a goroutine dump", tryGoroutine + ", or the whole log where the dump is in one"}
@@ -79,18 +77,12 @@ func (l *loader) readText(name string, in *source, sure bool) (*reading, error) 
 // readContention reads the text form of a block or mutex profile.
 func (l *loader) readContention(name string, in *source) (*reading, error) {
 	in.limit = min(in.limit, l.maxProfile) // its stacks are held in memory
-	w, err := waits.FromText(name, in.buf)
-	if in.err != nil && !in.cutOff() {
-		return &reading{}, in.failure()
-	}
-	if err != nil {
-		return &reading{}, err
-	}
-	r := &reading{waits: w}
+	profiles, err := waits.FromText(name, in.buf)
+	r := &reading{waits: profiles}
 	if in.err != nil {
-		r.warn("the input is cut off or damaged: what came before that was read")
+		return in.keep(r)
 	}
-	return r, nil
+	return r, err
 }
 
 // readProto reads a pprof protobuf, which is held in memory.
@@ -120,7 +112,7 @@ func fromProfile(name string, p *profile.Profile) (*reading, error) {
 		if err != nil {
 			return r, err
 		}
-		r.waits = w
+		r.waits = []*waits.Profile{w}
 	case "":
 		return r, &notProfile{stacks.DescribeProfile(p), tryGoroutine}
 	default:
@@ -132,7 +124,6 @@ func fromProfile(name string, p *profile.Profile) (*reading, error) {
 // source is an input being unpacked: a reader with a limit that remembers the
 // first error, since parsers take an early end for the end.
 type source struct {
-	ctx     context.Context
 	r       io.Reader
 	limit   int64 // bytes unpacked
 	n       int64
@@ -146,11 +137,12 @@ var errTooLarge = errors.New("too large")
 // unpack takes off the gzip and a byte order mark, and returns the head of
 // what is inside; it stays in buf. complete says that the head is all.
 func (s *source) unpack() (head []byte, complete bool, err error) {
-	in := bufio.NewReaderSize(contextReader{s.ctx, s.r}, 64<<10)
+	in := bufio.NewReaderSize(s.r, 64<<10)
 	for layer := 0; ; layer++ {
 		magic, err := in.Peek(2)
 		if err != nil && err != io.EOF && !isCutOff(err) {
-			return nil, false, fmt.Errorf("reading stopped: %w", err)
+			s.err = err
+			return nil, false, s.failure(false)
 		}
 		if len(magic) < 2 || magic[0] != 0x1f || magic[1] != 0x8b {
 			break
@@ -159,6 +151,10 @@ func (s *source) unpack() (head []byte, complete bool, err error) {
 			return nil, false, &notProfile{fmt.Sprintf("gzip within gzip, more than %d deep", maxGzip), "it unpacked: gzip -dc FILE | contend analyze -"}
 		}
 		z, err := gzip.NewReader(in)
+		if err != nil && err != io.EOF && !isCutOff(err) {
+			s.err = err
+			return nil, false, s.failure(false)
+		}
 		if err != nil {
 			return nil, false, fmt.Errorf("expected a gzip file, saw one whose header is cut off or damaged: %w; take it again", err)
 		}
@@ -209,14 +205,12 @@ func (s *source) all(limit int64) ([]byte, error) {
 	s.limit = min(s.limit, limit)
 	data, err := io.ReadAll(s.buf)
 	if s.err != nil {
-		return nil, s.failure()
+		return nil, s.failure(false)
 	}
 	return data, err
 }
 
-// cutOff reports whether the input ended early: what was read so far is good.
-func (s *source) cutOff() bool { return isCutOff(s.err) }
-
+// isCutOff reports whether an input ended early: what was read so far is good.
 func isCutOff(err error) bool {
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) {
 		return true
@@ -225,19 +219,34 @@ func isCutOff(err error) bool {
 	return corrupt
 }
 
-// failure puts the error that ended the input early in words.
-func (s *source) failure() error {
+// keep returns what was read of a text before its early end, with the error.
+func (s *source) keep(r *reading) (*reading, error) {
+	r.warn("the input was not read to its end: what came before that is here")
+	return r, s.failure(r.some())
+}
+
+// failure puts the error that ended the input early in words. kept says that
+// what came before was read.
+func (s *source) failure(kept bool) error {
+	rest := ""
+	if kept {
+		rest = "; what came before that was read"
+	}
 	switch {
 	case errors.Is(s.err, errTooLarge):
 		what := "it has more than"
 		if s.gzipped {
 			what = "it unpacked to more than"
 		}
-		return fmt.Errorf("%s %s and was not read further; raise the limit with --max-bytes if you trust it", what, bytesText(s.limit))
-	case s.gzipped && s.cutOff():
-		return fmt.Errorf("expected a whole gzip file, saw one that is cut off or damaged: %w; take it again", s.err)
+		return fmt.Errorf("%s %s and was not read further%s; raise the limit with --max-bytes if you trust it", what, bytesText(s.limit), rest)
+	case errors.Is(s.err, context.Canceled):
+		return fmt.Errorf("interrupted before its end%s: %w", rest, s.err)
+	case s.gzipped && isCutOff(s.err):
+		return fmt.Errorf("expected a whole gzip file, saw one that is cut off or damaged after %s unpacked: %w%s; take it again", bytesText(s.n), s.err, rest)
+	case isCutOff(s.err):
+		return fmt.Errorf("expected a whole file or answer, saw one that is cut off after %s: %w%s; take it again", bytesText(s.n), s.err, rest)
 	}
-	return fmt.Errorf("reading stopped: %w", s.err)
+	return fmt.Errorf("expected to read it to its end, but reading stopped after %s: %w%s; check the disk, pipe or connection it comes from, or give a copy of it as a file", bytesText(s.n), s.err, rest)
 }
 
 // memberReader reads gzip and, as gzip itself does, ignores what follows the
@@ -254,17 +263,4 @@ func (m *memberReader) Read(p []byte) (int, error) {
 		err = io.EOF
 	}
 	return n, err
-}
-
-// contextReader stops reading once its context is done.
-type contextReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (c contextReader) Read(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.r.Read(p)
 }

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"net/url"
+	"os"
 	"regexp"
 	"strings"
 )
@@ -34,7 +35,7 @@ func displayURL(u *url.URL) string {
 // redactURL is displayURL for a string that may not parse: then everything
 // that could be a secret is cut rather than replaced.
 func redactURL(raw string) string {
-	if u, err := url.Parse(raw); err == nil && u.Opaque == "" {
+	if u, err := url.Parse(raw); err == nil && u.Opaque == "" && u.Host != "" {
 		return displayURL(u)
 	}
 	scheme, rest, _ := strings.Cut(raw, "://")
@@ -45,6 +46,32 @@ func redactURL(raw string) string {
 		rest = rest[:end]
 	}
 	return scheme + "://" + rest
+}
+
+// DisplayName is an argument as it may be shown. What could be a user and a
+// password, all up to the last @, is masked unless a file has that name: a URL
+// with its scheme forgotten or mistyped is an argument too.
+func DisplayName(arg string) string {
+	if strings.Contains(arg, "://") {
+		return redactURL(arg)
+	}
+	if _, err := os.Lstat(arg); err == nil {
+		return arg
+	}
+	if rest := withoutUser(arg); rest != arg {
+		arg = redacted + "@" + rest
+	}
+	path, query, ok := strings.Cut(arg, "?")
+	if !ok {
+		return arg
+	}
+	query, _, _ = strings.Cut(query, "#")
+	return path + "?" + redactQuery(query)
+}
+
+// withoutUser is what follows the user and the password in an address.
+func withoutUser(address string) string {
+	return address[strings.LastIndexByte(address, '@')+1:]
 }
 
 func redactQuery(query string) string {
@@ -80,11 +107,34 @@ func isSecretName(name string) bool {
 var (
 	userInfo    = regexp.MustCompile(`://[^\s"'/]*@`)
 	queryString = regexp.MustCompile(`\?[^\s"']*`)
+
+	// NAME=VALUE and "NAME": "VALUE", whose name says whether it is a secret.
+	assignment       = regexp.MustCompile(`([^\s"'=&?;,:(){}\[\]]+)(["'\\]*\s*[=:]\s*["'\\]*)((?i:(?:bearer|basic|token|digest)\s+)?[^\s"'&;,(){}\[\]\\]*[^\s"'&;,(){}\[\]\\:.])`)
+	credentialHeader = regexp.MustCompile(`(?i)^(?:(?:proxy-)?authorization|(?:set-)?cookie|x-.*)$`)
+	// What follows the name of a scheme (RFC 9110, section 11) in prose is a
+	// secret only where it is long: "basic auth".
+	bearer = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}`)
 )
 
 // scrub removes what may be a secret from a message of another package, and
-// from a server's answer: URLs in it lose their user and their query.
+// from a server's answer: URLs in it lose their user and their query, and
+// values whose names are those of secrets are replaced.
 func scrub(msg string) string {
 	msg = userInfo.ReplaceAllString(msg, "://")
-	return queryString.ReplaceAllString(msg, "?"+redacted)
+	msg = queryString.ReplaceAllString(msg, "?"+redacted)
+	return hideAssignments(msg)
+}
+
+func hideAssignments(msg string) string {
+	msg = bearer.ReplaceAllString(msg, "$1 "+redacted)
+	return assignment.ReplaceAllStringFunc(msg, func(s string) string {
+		m := assignment.FindStringSubmatch(s)
+		// A colon stands in prose too ("unauthorized: try later"), but not
+		// after a name in quotes or that of a header.
+		prose := strings.TrimSpace(m[2]) == ":" && !credentialHeader.MatchString(m[1])
+		if prose || !isSecretName(m[1]) && !credentialHeader.MatchString(m[1]) {
+			return m[1] + m[2] + hideAssignments(m[3])
+		}
+		return m[1] + m[2] + redacted
+	})
 }

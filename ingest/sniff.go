@@ -99,7 +99,8 @@ func sniffText(head []byte, complete bool) (content, *notProfile) {
 	case isJSON(start, complete):
 		return other, &notProfile{"JSON", tryGoroutine}
 	case hasAnyPrefix(start, "heap profile:", "--- heapz"):
-		return other, wrongKind("heap")
+		// The runtime writes both with the same first line.
+		return other, &notProfile{"the text of a heap or allocs profile, which shows memory", tryGoroutine}
 	case hasAnyPrefix(start, "threadcreate profile:", "--- threadz"):
 		return other, wrongKind("threadcreate")
 	case isMetrics(start):
@@ -113,8 +114,10 @@ func wrongKind(kind string) *notProfile {
 	switch kind {
 	case "cpu":
 		return &notProfile{"a CPU profile, which shows what runs and not what waits", tryGoroutine}
-	case "heap", "allocs":
-		return &notProfile{"a " + kind + " profile, which shows memory", tryGoroutine}
+	case "heap":
+		return &notProfile{"a heap profile, which shows memory", tryGoroutine}
+	case "allocs":
+		return &notProfile{"an allocs profile, which shows memory", tryGoroutine}
 	case "threadcreate":
 		return &notProfile{"a threadcreate profile, which shows threads", tryGoroutine}
 	case "trace":

@@ -3,10 +3,14 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"os"
+	"os/signal"
 	"slices"
 	"syscall"
 
@@ -25,16 +29,22 @@ type analyzeFlags struct {
 	telemetry  []string
 	detectors  []string
 	failOn     string
-	top        int
-	width      int
+	top        number
+	width      number
 	maxBytes   byteSize
 	httpConfig string
-	seconds    int
+	seconds    number
 	labels     bool
 }
 
 func analyzeCommand() *cobra.Command {
-	var f analyzeFlags
+	f := analyzeFlags{
+		top:   number{value: 3, most: math.MaxInt32, want: "a number of findings, 0 for all"},
+		width: number{most: math.MaxInt32, want: "a number of columns"},
+		// More than a few minutes is another tool's work, and longer than most
+		// servers and proxies keep a request open.
+		seconds: number{value: 5, least: 1, most: 300, want: "a number of seconds, 1 to 300"},
+	}
 	cmd := &cobra.Command{
 		Use:   "analyze FILE|DIR|URL|-...",
 		Short: "Name what requests wait for, from profiles, dumps or a live process",
@@ -54,7 +64,11 @@ Two block or mutex profiles of one process are subtracted. Files of different
 processes are shown side by side.
 
 Limits on what one input may unpack to: 8 GiB of text, which is streamed, and
-512 MiB of protobuf, which is held in memory. --max-bytes changes both.
+512 MiB of protobuf, which is held in memory. --max-bytes changes both. A
+protobuf that would take more than 1 GiB of memory is refused.
+
+Ctrl-C while inputs are read gives up those that have to be waited for, and
+reports what was read; once more, or during the analysis, it ends the process.
 
 Exit codes: 0 the analysis ran, whatever it found; 1 a named input could not be
 read (the report of the others is still printed); 2 wrong usage; 3 something at
@@ -79,11 +93,11 @@ or above --fail-on was found (1 outranks 3).`,
 	flags.StringSliceVar(&f.detectors, "detector", nil, "run only the detector `NAME` (repeatable; contend explain lists them)")
 	flags.StringSliceVar(&f.telemetry, "telemetry", nil, "count packages below import path `PREFIX` as telemetry (repeatable)")
 	flags.StringVar(&f.failOn, "fail-on", "", "exit with 3 where a finding is at or above `SEVERITY`: critical, warning or info")
-	flags.IntVar(&f.top, "top", 3, "show `N` findings, and N lines of evidence of each; 0 for all")
-	flags.IntVar(&f.width, "width", 0, "wrap text at `N` columns, 40 to 140 (default the terminal's, else $COLUMNS, else 100)")
+	flags.Var(&f.top, "top", "show `N` findings, and N lines of evidence of each; 0 for all")
+	flags.Var(&f.width, "width", "wrap text at `N` columns, 40 to 140 (default the terminal's, else $COLUMNS, else 100)")
 	flags.BoolVar(&f.labels, "labels", false, "show the values of profiler labels, which can hold secrets")
 	flags.Var(&f.maxBytes, "max-bytes", "limit what one input may unpack to, as 500MB or 2GiB (default 8GiB of text, 512MiB of protobuf)")
-	flags.IntVar(&f.seconds, "seconds", 5, "sample block and mutex profiles of a URL over `N` seconds")
+	flags.Var(&f.seconds, "seconds", "sample block and mutex profiles of a URL over `N` seconds, 1 to 300")
 	flags.StringVar(&f.httpConfig, "http.config.file", "", "`FILE` with TLS and credentials for URLs, in the format of promtool")
 	return cmd
 }
@@ -98,15 +112,6 @@ func (f *analyzeFlags) check(args []string) error {
 	}
 	if f.failOn != "" && !slices.Contains(severities, detect.Severity(f.failOn)) {
 		return fmt.Errorf("unknown severity %q for --fail-on; expected critical, warning or info", f.failOn)
-	}
-	if f.top < 0 {
-		return fmt.Errorf("--top %d: expected a number of findings, 0 for all", f.top)
-	}
-	if f.width < 0 {
-		return fmt.Errorf("--width %d: expected a number of columns", f.width)
-	}
-	if f.seconds < 1 {
-		return fmt.Errorf("--seconds %d: expected 1 or more", f.seconds)
 	}
 	if f.base == "-" && slices.Contains(args, "-") {
 		return errors.New("- is given both as an input and as --base; standard input can be read once")
@@ -133,22 +138,27 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 
 	steps := newProgress(cmd.ErrOrStderr())
 	defer steps.done()
+	// The first Ctrl-C while inputs are loaded ends waiting for them, so that
+	// what was read is still reported. With the handler gone, a second one, or
+	// any during the analysis, ends the process.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	context.AfterFunc(ctx, stop)
 	load := func(args []string) *ingest.Bundle {
-		return ingest.Load(cmd.Context(), args, ingest.Options{
+		return ingest.Load(ctx, args, ingest.Options{
 			MaxBytes: int64(f.maxBytes),
 			Stdin:    cmd.InOrStdin(),
 			HTTP:     client,
-			Seconds:  f.seconds,
+			Seconds:  f.seconds.value,
 			Progress: steps.begin,
 		})
 	}
 	bundle := load(args)
-	failures := bundle.Failures
 	var base *ingest.Bundle
 	if f.base != "" {
 		base = load([]string{f.base})
-		failures = append(slices.Clip(failures), base.Failures...)
 	}
+	stop()
 
 	steps.begin("analysing")
 	r := detect.Run(bundle, base, all.Detectors(), detect.Options{
@@ -157,19 +167,33 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 		Labels:    f.labels,
 	})
 	steps.done()
-	for _, failure := range failures {
-		complain(cmd.ErrOrStderr(), failure.Name+": "+failure.Err.Error())
+	failed := complainOf(cmd.ErrOrStderr(), bundle.Failures, "")
+	if base != nil {
+		failed = complainOf(cmd.ErrOrStderr(), base.Failures, "base ") || failed
+		// The report has the notes on its inputs, but not on the base's.
+		for _, u := range base.Unused {
+			complain(cmd.ErrOrStderr(), "base "+u.Name+": not used: "+u.Reason)
+		}
 	}
 	if err := writeReport(cmd.OutOrStdout(), r, f); err != nil {
 		return err
 	}
 	switch {
-	case len(failures) > 0:
+	case failed:
 		return &outcome{exitFailed, nil}
 	case reaches(r, detect.Severity(f.failOn)):
 		return &outcome{exitFound, nil}
 	}
 	return nil
+}
+
+// complainOf prints failures, each on a line that begins with the input's use
+// and name, and reports whether there are any.
+func complainOf(stderr io.Writer, failures []ingest.Failure, use string) bool {
+	for _, failure := range failures {
+		complain(stderr, use+failure.Name+": "+failure.Err.Error())
+	}
+	return len(failures) > 0
 }
 
 func writeReport(stdout io.Writer, r *detect.Report, f *analyzeFlags) error {
@@ -179,9 +203,9 @@ func writeReport(stdout io.Writer, r *detect.Report, f *analyzeFlags) error {
 		err = report.JSON(&b, r)
 	} else {
 		err = report.Text(&b, r, report.TextOptions{
-			Width: cmp.Or(f.width, terminalWidth(stdout)),
+			Width: cmp.Or(f.width.value, terminalWidth(stdout)),
 			Color: useColor(stdout),
-			Top:   f.top,
+			Top:   f.top.value,
 		})
 	}
 	if err != nil {

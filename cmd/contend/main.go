@@ -3,20 +3,28 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/contend/contend/detect/report"
+	"github.com/contend/contend/ingest"
 )
 
 func main() {
+	// net/http logs what a broken server sends, with its bytes, through the
+	// standard logger. What matters of it is in the error of that input.
+	log.SetOutput(io.Discard)
+	// A reader that went away (| head) shows as EPIPE, which is no error: see
+	// written. The signal would end the process before its exit code is known.
+	signal.Ignore(syscall.SIGPIPE)
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -45,18 +53,12 @@ func (o *outcome) Unwrap() error { return o.err }
 
 // run executes one command line and returns its exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	// The first Ctrl-C ends fetches, so that what was read is still
-	// reported; with the handler gone, a second one ends the process.
-	context.AfterFunc(ctx, stop)
-
 	root := rootCommand()
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	cmd, err := root.ExecuteContextC(ctx)
+	cmd, err := root.ExecuteC()
 	if err == nil {
 		return exitOK
 	}
@@ -110,5 +112,6 @@ func noCommand(cmd *cobra.Command, args []string) error {
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		return fmt.Errorf("unknown command %q; did you mean %s?", args[0], strings.Join(near, " or "))
 	}
-	return fmt.Errorf("unknown command %q; to look at a file or a URL, try contend analyze %s", args[0], args[0])
+	arg := ingest.DisplayName(args[0]) // an address may have a password
+	return fmt.Errorf("unknown command %q; to look at a file or a URL, try contend analyze %s", arg, arg)
 }

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -225,5 +226,19 @@ func TestNoEscapes(t *testing.T) {
 	complain(&stderr, "a\x1b[31m\nb\n")
 	if want := fmt.Sprintln(`contend: a\x1b[31m b`); stderr.String() != want {
 		t.Errorf("complain wrote %q, want %q", &stderr, want)
+	}
+}
+
+func TestVersionLine(t *testing.T) {
+	t.Parallel()
+	build := fmt.Sprintf(", %s %s/%s", runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	for module, want := range map[string]string{
+		"v1.2.3":  "contend v1.2.3",
+		"(devel)": "contend built from a checkout",
+		"":        "contend built from a checkout",
+	} {
+		if got := versionLine(module); got != want+build {
+			t.Errorf("versionLine(%q) = %q, want %q", module, got, want+build)
+		}
 	}
 }

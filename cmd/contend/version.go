@@ -22,9 +22,18 @@ func versionCommand() *cobra.Command {
 // version is the version the go command stamped into the binary, and what it
 // was built with.
 func version() string {
-	v := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		v = info.Main.Version
+	module := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		module = info.Main.Version
 	}
-	return fmt.Sprintf("contend %s %s %s/%s", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return versionLine(module)
+}
+
+// versionLine says the module's version, which the go command leaves empty or
+// calls (devel) where it cannot know one.
+func versionLine(module string) string {
+	if module == "" || module == "(devel)" {
+		module = "built from a checkout"
+	}
+	return fmt.Sprintf("contend %s, %s %s/%s", module, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -66,6 +66,7 @@ func FromProfile(name string, p *profile.Profile) (*Snapshot, error) {
 		}
 		s.Loss.Read = addSaturating(s.Loss.Read, g.Count)
 	}
+	s.Loss.Read = max(0, s.Loss.Read) // more may have ended than begun
 	slices.SortStableFunc(s.Groups, func(a, b *Group) int { return cmp.Compare(b.Count, a.Count) })
 	s.Warnings = append(s.Warnings, table.Warnings()...)
 	return s, nil

@@ -151,7 +151,7 @@ func TestFromProfileKinds(t *testing.T) {
 			profile: &profile.Profile{SampleType: typesOf("wall/nanoseconds"), Sample: []*profile.Sample{sampleOf(50, loc)}}},
 		{name: "delta", format: Protobuf, growth: true, counts: []int64{3}, read: 3, warnings: 1,
 			profile: &profile.Profile{SampleType: typesOf("goroutine/count"), DurationNanos: 5e9, Sample: []*profile.Sample{sampleOf(3, loc)}}},
-		{name: "negative", format: Protobuf, growth: true, counts: []int64{2, -7}, read: -5,
+		{name: "negative", format: Protobuf, growth: true, counts: []int64{2, -7}, read: 0,
 			profile: &profile.Profile{SampleType: typesOf("goroutine/count"),
 				Sample: []*profile.Sample{sampleOf(-7, loc), sampleOf(2, locationOf("main.other"))}}},
 		{name: "zero", format: Protobuf, counts: []int64{1}, read: 1,

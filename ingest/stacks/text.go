@@ -91,15 +91,15 @@ const (
 )
 
 func (t *textReader) warn(line int, format string, args ...any) {
-	text := fmt.Sprintf("line %d: ", line) + fmt.Sprintf(format, args...)
-	switch {
-	case t.d != nil:
-		t.d.warn(text)
-	case len(t.early) < maxWarnings:
-		t.early = append(t.early, text)
-	default:
-		t.earlyMore++
+	warnings, more := &t.early, &t.earlyMore
+	if t.d != nil {
+		warnings, more = &t.d.s.Warnings, &t.d.more
 	}
+	if len(*warnings) >= maxWarnings {
+		*more++ // a file may give cause for one on every line
+		return
+	}
+	*warnings = append(*warnings, fmt.Sprintf("line %d: ", line)+fmt.Sprintf(format, args...))
 }
 
 // line reads one line. The first cases are those of nearly all lines of a
@@ -138,7 +138,9 @@ func (t *textReader) line(line []byte) {
 const offsetWord = " +0x"
 
 func (t *textReader) slowLine(line []byte) {
-	line = bytes.TrimRight(line, " \t")
+	for n := len(line); n > 0 && (line[n-1] == ' ' || line[n-1] == '\t'); n-- {
+		line = line[:n-1]
+	}
 	if len(line) == 0 {
 		t.blank()
 		return
@@ -182,6 +184,13 @@ func (t *textReader) blank() {
 // header begins a goroutine. It reports false where line is only text that
 // begins like one.
 func (t *textReader) header(line []byte) bool {
+	if g := &t.g; t.open == inGoroutine && g.bareHeader(line) {
+		// The same header again, and nothing between: some logs are full of them.
+		t.d.s.Loss.Lost++
+		t.warn(g.line, noStackWarning, g.id)
+		g.line = t.in.in.number
+		return true
+	}
 	h, ok := parseHeader(line)
 	if !ok {
 		if t.in.learn() {
@@ -212,7 +221,7 @@ func (t *textReader) header(line []byte) bool {
 	t.d.remember(h.id)
 	t.d.crash = t.d.crash || h.verbose
 	t.open = inGoroutine
-	t.g.reset(h, t.d.reason(h.state), &t.tree.root, t.in.in.number)
+	t.g.reset(line, h, t.d.reason(h.state), &t.tree.root, t.in.in.number)
 	return true
 }
 
@@ -242,7 +251,8 @@ func (t *textReader) newDump(f Format) bool {
 			t.d.full = true
 			t.warn(t.in.in.number, "more than %d dumps: the rest is read as part of this one", maxDumps)
 		}
-		t.d.ids, t.d.noStack = map[int64]bool{}, nil
+		clear(t.d.ids)
+		t.d.noStack = nil
 		return false
 	}
 	if t.d != nil {
@@ -284,8 +294,11 @@ func (t *textReader) text(line []byte) {
 	case isDumpTitle(line):
 		t.close()
 		t.breaks = t.d != nil
-	case bytes.Contains(line, []byte(" profile: total ")) || bytes.HasPrefix(line, []byte("heap profile: ")) ||
-		bytes.HasPrefix(line, []byte("--- contention:")) || bytes.HasPrefix(line, []byte("--- mutex:")):
+	case isWaitProfile(line):
+		t.close()
+		t.foreign = true
+		t.warn(t.in.in.number, "a block or mutex profile begins here and was not read: give it in a file of its own")
+	case bytes.Contains(line, []byte(" profile: total ")) || bytes.HasPrefix(line, []byte("heap profile: ")):
 		t.close()
 		t.foreign = true
 	case t.d == nil && mentionsCrash(line):
@@ -320,6 +333,11 @@ func mentionsCrash(line []byte) bool {
 		}
 	}
 	return false
+}
+
+// isWaitProfile knows the first line of a block or mutex profile as text.
+func isWaitProfile(line []byte) bool {
+	return bytes.HasPrefix(line, []byte("--- contention:")) || bytes.HasPrefix(line, []byte("--- mutex:"))
 }
 
 // isDumpTitle knows the lines that servers print above a dump of their own.
@@ -368,6 +386,13 @@ func (t *textReader) close() {
 	t.open, t.orphan, t.maybe = outside, false, false
 }
 
+func goroutines(n int64) string {
+	if n == 1 {
+		return "1 goroutine"
+	}
+	return fmt.Sprintf("%d goroutines", n)
+}
+
 func (t *textReader) finish() ([]*Snapshot, error) {
 	err := t.in.in.err
 	if errors.Is(err, io.EOF) {
@@ -402,21 +427,21 @@ func (t *textReader) finish() ([]*Snapshot, error) {
 	for _, d := range t.dumps {
 		s := d.snapshot()
 		snaps = append(snaps, s)
-		found += s.Loss.Read
-		lost += s.Loss.Lost
+		found = addSaturating(found, s.Loss.Read)
+		lost = addSaturating(lost, s.Loss.Lost)
 		empty = empty || d.counts() && d.total && s.Loss.Declared == 0
 	}
 	switch {
 	case found > 0 || empty:
 		return snaps, nil
 	case err != nil:
-		return nil, fmt.Errorf("read %s: %w", t.name, err)
+		return nil, fmt.Errorf("reading stopped before a goroutine was found: %w; take the dump again", err)
 	case lost > 0:
-		return nil, fmt.Errorf("%s names %d goroutines but no stack of them could be read: expected lines such as %q after each header; take the dump again with /debug/pprof/goroutine?debug=2",
-			t.name, lost, "main.main()")
+		return nil, fmt.Errorf("expected lines such as %q after each goroutine's header, saw %s without a stack that could be read; take the dump again with /debug/pprof/goroutine?debug=2",
+			"main.main()", goroutines(lost))
 	case t.first == "":
-		return nil, fmt.Errorf("%s is empty: expected a goroutine dump; take one from /debug/pprof/goroutine?debug=2", t.name)
+		return nil, errors.New("expected a goroutine dump, saw an empty text; take one from /debug/pprof/goroutine?debug=2")
 	}
-	return nil, fmt.Errorf("no goroutine in %s: expected a line such as %q or %q, the text begins with %q; take a dump from /debug/pprof/goroutine?debug=2",
-		t.name, "goroutine 1 [running]:", "goroutine profile: total 1", t.first)
+	return nil, fmt.Errorf("expected a line such as %q or %q, saw no goroutine in a text that begins with %q; take a dump from /debug/pprof/goroutine?debug=2",
+		"goroutine 1 [running]:", "goroutine profile: total 1", t.first)
 }

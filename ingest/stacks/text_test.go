@@ -442,11 +442,12 @@ func TestReadTextErrors(t *testing.T) {
 		r    io.Reader
 		want string
 	}{
-		{"empty", strings.NewReader("\n\n"), "x is empty: expected a goroutine dump"},
-		{"html", strings.NewReader("\n<html><title>Sign in</title>" + strings.Repeat("y", 100)), `the text begins with "<html><title>Sign in</title>yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"; take a dump from`},
-		{"headers only", strings.NewReader("goroutine 1 [select]:\ngoroutine 2 [select]:\n"), "names 2 goroutines but no stack"},
-		{"prose", strings.NewReader("goroutine 5 is stuck\nmain.f()\n"), `no goroutine in x: expected a line such as "goroutine 1 [running]:"`},
-		{"nothing read", iotest.ErrReader(broken), "read x: connection reset"},
+		{"empty", strings.NewReader("\n\n"), "expected a goroutine dump, saw an empty text; take one from"},
+		{"html", strings.NewReader("\n<html><title>Sign in</title>" + strings.Repeat("y", 100)), `saw no goroutine in a text that begins with "<html><title>Sign in</title>yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"; take a dump from`},
+		{"headers only", strings.NewReader("goroutine 1 [select]:\ngoroutine 2 [select]:\n"), "header, saw 2 goroutines without a stack"},
+		{"prose", strings.NewReader("goroutine 5 is stuck\nmain.f()\n"), `expected a line such as "goroutine 1 [running]:" or "goroutine profile: total 1", saw no goroutine`},
+		{"header only", strings.NewReader("goroutine 1 [select]:\n"), "header, saw 1 goroutine without a stack"},
+		{"nothing read", iotest.ErrReader(broken), "reading stopped before a goroutine was found: connection reset"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -16,6 +16,7 @@ const (
 // goroutine is the state of reading one goroutine's block; it is used again
 // for each.
 type goroutine struct {
+	header      []byte // as it was read
 	id, creator int64
 	minutes     int
 	leaked      bool
@@ -49,12 +50,21 @@ type goroutine struct {
 	foreseen  bool // the pending creator is the one of the last goroutine with this stack
 }
 
-func (g *goroutine) reset(h header, reason string, root *node, line int) {
+func (g *goroutine) reset(text []byte, h header, reason string, root *node, line int) {
 	*g = goroutine{
-		id: h.id, minutes: h.minutes, leaked: h.leaked, reason: reason, line: line, node: root,
+		header: append(g.header[:0], text...),
+		id:     h.id, minutes: h.minutes, leaked: h.leaked, reason: reason, line: line, node: root,
 		labels: append(g.labels[:0], h.labels...), args: g.args[:0], name: g.name[:0], bare: g.bare[:0],
 	}
 }
+
+// bareHeader reports whether line is g's header again, before anything of its
+// stack was read.
+func (g *goroutine) bareHeader(line []byte) bool {
+	return g.node.depth == 0 && g.pending == pendingNone && !g.done && !g.noStack && bytes.Equal(line, g.header)
+}
+
+const noStackWarning = "goroutine %d has no stack"
 
 // isFile reports whether line is the file line that s had before. What follows
 // must be complete: a line that is cut off is for slowLine to see.
@@ -309,7 +319,7 @@ func (t *textReader) closeGoroutine() {
 	}
 	if g.node.depth == 0 && g.created == nil && !g.noStack {
 		d.s.Loss.Lost++
-		t.warn(g.line, "goroutine %d has no stack", g.id)
+		t.warn(g.line, noStackWarning, g.id)
 		return
 	}
 	// Who writes the stacks of all is the only one running, and comes first.

@@ -21,6 +21,7 @@ type lineReader struct {
 	read       int64 // bytes taken from r
 	midLine    bool  // the line last returned goes on
 	newline    bool  // the line last returned ended with a newline
+	cr         bool  // lines end with a carriage return alone
 }
 
 func newLineReader(r io.Reader) lineReader {
@@ -86,9 +87,16 @@ func (l *lineReader) next() (line []byte, more, ok bool) {
 			line = l.buf[l.start : l.start+scanned+i]
 			l.start += len(line) + 1
 			l.midLine, l.newline = false, true
+			if len(line) == 0 || len(line) == 1 && line[0] == '\r' {
+				l.skipEmpty()
+			}
 			return line, false, true
 		}
 		scanned = l.end - l.start
+		if (scanned == len(l.buf) || l.err != nil) && l.number == 1 && !l.midLine && l.splitAtCR() {
+			scanned = 0
+			continue
+		}
 		if scanned == len(l.buf) {
 			line = l.buf
 			l.start, l.end = 0, 0
@@ -112,6 +120,47 @@ func (l *lineReader) next() (line []byte, more, ok bool) {
 	}
 }
 
+// skipEmpty passes over the empty lines after an empty one: they say nothing
+// more, and a file may have nothing else.
+func (l *lineReader) skipEmpty() {
+	rest := l.buf[l.start:l.end]
+	for len(rest) > 0 {
+		switch {
+		case rest[0] == '\n':
+			rest = rest[1:]
+		case len(rest) > 1 && rest[0] == '\r' && rest[1] == '\n':
+			rest = rest[2:]
+		default:
+			l.start = l.end - len(rest)
+			return
+		}
+		l.number++
+	}
+	l.start = l.end
+}
+
+// splitAtCR finds out, where the buffer has no newline, whether the input's
+// lines end with carriage returns alone, as some log shippers leave them, and
+// makes them newlines. It reports whether it did.
+func (l *lineReader) splitAtCR() bool {
+	text := l.buf[l.start:l.end]
+	if l.cr || bytes.Count(text, []byte("\r")) < 2 {
+		return false
+	}
+	l.cr = true
+	newlines(text)
+	return true
+}
+
+func newlines(text []byte) {
+	for i, b := range text {
+		if b == '\r' {
+			text[i] = '\n'
+		}
+	}
+}
+
+// fill reads more of the input.
 func (l *lineReader) fill() {
 	if l.start > 0 {
 		l.end = copy(l.buf, l.buf[l.start:l.end])
@@ -120,6 +169,9 @@ func (l *lineReader) fill() {
 	// io.Reader may return nothing for a while; the count is bufio's.
 	for range 100 {
 		n, err := l.r.Read(l.buf[l.end:])
+		if l.cr {
+			newlines(l.buf[l.end : l.end+n])
+		}
 		l.end += n
 		l.read += int64(n)
 		l.err = err

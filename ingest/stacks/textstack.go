@@ -197,7 +197,7 @@ func (f *fileLine) setPlace(s []byte) bool {
 		return false
 	}
 	n, ok := parseInt(s[colon+1:])
-	if !ok || n > 1<<31-1 || bytes.IndexAny(s[:colon], "./<?") < 0 || bytes.IndexByte(s[:colon], '\t') >= 0 {
+	if !ok || n > 1<<31-1 || !bytes.ContainsAny(s[:colon], "./<?") || bytes.IndexByte(s[:colon], '\t') >= 0 {
 		return false
 	}
 	f.place, f.path, f.number = s, s[:colon], int(n)

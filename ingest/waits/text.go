@@ -15,6 +15,7 @@ import (
 const (
 	maxTextLine     = 1 << 20 // bytes; a line has at most one stack's addresses, of which the runtime keeps 1024
 	maxTextFrames   = 1 << 24 // of all stacks together, about 200 MB; real profiles have some ten thousand
+	maxTextProfiles = 100     // of one text; a script that fetches one a minute for an hour and more
 	maxTextWarnings = 20      // lines named; a wholly different text would name every one
 )
 
@@ -24,75 +25,133 @@ const (
 // names, which stand in comments, and does not multiply by the mutex sampling
 // period, since Go scales the values itself since 1.20. The text says neither
 // when it was taken nor by which process. Lines that cannot be read become
-// warnings.
-func FromText(name string, r io.Reader) (*Profile, error) {
-	t := textReader{
-		profile: &profile.Profile{SampleType: []*profile.ValueType{
-			{Type: "contentions", Unit: "count"},
-			{Type: "delay", Unit: "nanoseconds"},
-		}},
-		locations: make(map[string]*profile.Location),
-	}
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxTextLine)
-	for lines.Scan() {
+// warnings of the profile they stand in.
+//
+// A text may hold several profiles; from the second on they are called
+// "name#2" and so on. The error is not nil only where none could be read.
+func FromText(name string, r io.Reader) ([]*Profile, error) {
+	t := textReader{name: name, locations: make(map[string]*profile.Location)}
+	in := bufio.NewReaderSize(r, maxTextLine)
+	var err error
+	for err == nil {
+		var line []byte
+		line, err = in.ReadSlice('\n')
+		if len(line) == 0 {
+			break
+		}
 		t.number++
-		if err := t.line(strings.TrimSpace(lines.Text())); err != nil {
-			return nil, fmt.Errorf("line %d: %w", t.number, err)
+		if err == bufio.ErrBufferFull {
+			t.warn(fmt.Sprintf("longer than %d KiB", maxTextLine>>10))
+			for err == bufio.ErrBufferFull {
+				_, err = in.ReadSlice('\n')
+			}
+			continue
+		}
+		if lineErr := t.line(strings.TrimSpace(string(line))); lineErr != nil {
+			return nil, fmt.Errorf("line %d: %w", t.number, lineErr)
 		}
 	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("expected the text of a block or mutex profile, could not read line %d: %w", t.number+1, err)
+	t.endProfile()
+	switch {
+	case len(t.done) > 0:
+		last := t.done[len(t.done)-1]
+		if t.refused != nil {
+			last.Warnings = append(last.Warnings, fmt.Sprintf("another profile of the input could not be read: %v", t.refused))
+		}
+		if err != io.EOF {
+			last.Warnings = append(last.Warnings, fmt.Sprintf("reading stopped after line %d: %v", t.number, err))
+		}
+		return t.done, nil
+	case err != io.EOF:
+		return nil, fmt.Errorf("expected the text of a block or mutex profile, could not read on after line %d: %w", t.number, err)
+	case t.refused != nil:
+		return nil, t.refused
 	}
-	if t.kind == "" {
-		return nil, errors.New(`expected the text of a block or mutex profile, saw no line "--- contention:" or "--- mutex:"`)
-	}
-	t.endSample()
-	p, err := fromProfile(name, t.profile, t.kind)
-	if err != nil {
-		return nil, err
-	}
-	p.Warnings = append(p.Warnings, t.warnings...)
-	return p, nil
+	return nil, errors.New(`expected the text of a block or mutex profile, saw no line "--- contention:" or "--- mutex:"`)
 }
 
-// textReader collects the text into a profile, one location for each
+// textReader collects the text into profiles, one location for each
 // distinct frame.
 type textReader struct {
-	profile   *profile.Profile
+	name    string
+	done    []*Profile
+	refused error // of the first profile that could not be read
+
+	profile   *profile.Profile             // nil until the first line of one
 	locations map[string]*profile.Location // by what the text prints
-	kind      Kind                         // "" until the first line of the profile
-	perSecond float64                      // the unit of delays, in ticks
-	sample    *profile.Sample              // whose frames are being read
-	addresses []string                     // of sample
+	kind      Kind
+	perSecond float64         // the unit of delays, in ticks
+	unitless  bool            // a stack came before that unit
+	sample    *profile.Sample // whose frames are being read
+	addresses []string        // of sample
 	frames    int
 	number    int // of the line
 	warnings  []string
+	more      int // profiles beyond maxTextProfiles
 }
 
 func (t *textReader) line(line string) error {
 	switch {
 	case line == "":
-	case line == "--- contention:" || line == "--- mutex:":
-		if t.kind != "" {
-			return errors.New("a second profile begins here: expected one profile in a file, split it")
-		}
-		t.kind = Block
-		if line == "--- mutex:" {
-			t.kind = Mutex
-		}
-	case t.kind == "": // text before the profile
+	case line == "--- contention:":
+		t.beginProfile(Block)
+	case line == "--- mutex:":
+		t.beginProfile(Mutex)
+	case t.profile == nil: // text before the profile
 	case strings.HasPrefix(line, "#"):
 		return t.frame(line)
 	case strings.Contains(line, "@"):
 		t.endSample()
-		return t.beginSample(line)
+		t.beginSample(line)
 	case strings.Contains(line, "="):
 		t.attribute(line)
 	default:
 		t.warn("neither a stack nor a frame")
 	}
 	return nil
+}
+
+func (t *textReader) beginProfile(kind Kind) {
+	t.endProfile()
+	if len(t.done) == maxTextProfiles {
+		if t.more++; t.more == 1 {
+			last := t.done[len(t.done)-1]
+			last.Warnings = append(last.Warnings, fmt.Sprintf("line %d: the input has more than %d profiles: the rest was not read; split it", t.number, maxTextProfiles))
+		}
+		return
+	}
+	t.kind = kind
+	t.profile = &profile.Profile{SampleType: []*profile.ValueType{
+		{Type: "contentions", Unit: "count"},
+		{Type: "delay", Unit: "nanoseconds"},
+	}}
+}
+
+// endProfile completes the profile being read, if any.
+func (t *textReader) endProfile() {
+	if t.profile == nil {
+		return
+	}
+	t.endSample()
+	name := t.name
+	if n := len(t.done) + 1; n > 1 {
+		name = fmt.Sprintf("%s#%d", t.name, n)
+	}
+	var err error
+	var p *Profile
+	if t.unitless && len(t.profile.Sample) == 0 {
+		err = errors.New("expected cycles/second=N, the unit of the delays, before the first stack: fetch the profile without debug=1")
+	} else {
+		p, err = fromProfile(name, t.profile, t.kind)
+	}
+	switch {
+	case err == nil:
+		p.Warnings = append(p.Warnings, t.warnings...)
+		t.done = append(t.done, p)
+	case t.refused == nil:
+		t.refused = err
+	}
+	*t = textReader{name: t.name, done: t.done, refused: t.refused, locations: t.locations, frames: t.frames, number: t.number, more: t.more}
 }
 
 func (t *textReader) attribute(line string) {
@@ -109,26 +168,27 @@ func (t *textReader) attribute(line string) {
 }
 
 // beginSample reads "TICKS COUNT @ ADDRESS...".
-func (t *textReader) beginSample(line string) error {
-	if t.perSecond <= 0 {
-		return errors.New("expected cycles/second=N, the unit of the delays, before the first stack: fetch the profile without debug=1")
-	}
+func (t *textReader) beginSample(line string) {
 	t.sample = nil
+	if t.perSecond <= 0 {
+		t.unitless = true
+		t.warn("a stack before cycles/second=N, the unit of its delay")
+		return
+	}
 	fields := strings.Fields(line)
 	if len(fields) < 3 || fields[2] != "@" {
 		t.warn("no stack of the form TICKS COUNT @ ADDRESSES")
-		return nil
+		return
 	}
 	ticks, err1 := strconv.ParseInt(fields[0], 10, 64)
 	count, err2 := strconv.ParseInt(fields[1], 10, 64)
 	if err := errors.Join(err1, err2); err != nil {
 		t.warn("no numbers before the stack")
-		return nil
+		return
 	}
 	t.sample = &profile.Sample{Value: []int64{count, nanoseconds(ticks, t.perSecond)}}
 	t.addresses = fields[3:]
 	t.profile.Sample = append(t.profile.Sample, t.sample)
-	return nil
 }
 
 // nanoseconds converts as the runtime does for the protobuf form.

@@ -34,6 +34,16 @@ sampling period=5
 #	0x70a122	main.(*cache).get+0x22		/src/app/cache.go:50
 `
 
+// fromText reads a text of one profile.
+func fromText(t *testing.T, text string) *Profile {
+	t.Helper()
+	all, err := FromText("x", strings.NewReader(text))
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%d profiles, error %v; want one", len(all), err)
+	}
+	return all[0]
+}
+
 func TestFromText(t *testing.T) {
 	const note = "one of 5 events was sampled"
 	tests := []struct {
@@ -52,15 +62,17 @@ func TestFromText(t *testing.T) {
 		{"names stripped", "--- mutex:\ncycles/second=1000000000\n4000 2 @ 0x46b3c1 0x70a123\n", Mutex, []string{"2 4000"}, []string{"1 of 1 samples have no function names"}},
 		{"overflow", "--- mutex:\ncycles/second=1\n9000000000000000000 9000000000000000000 @ 0x1\n#\t0x1\tsync.(*Mutex).Unlock+0x1\tm.go:1\n", Mutex,
 			[]string{"9000000000000000000 9223372036854775807 lock"}, nil},
+		{"line too long", "--- mutex:\n" + strings.Repeat("x", 3*maxTextLine) + "\n" + strings.TrimPrefix(mutexText, "--- mutex:\n"), Mutex,
+			[]string{"2 4000 lock main.(*cache).get"}, []string{"line 2: longer than 1024 KiB; the line was left out", note}},
+		{"stack before its unit", "--- mutex:\n9 9 @ 0x1\n" + strings.TrimPrefix(mutexText, "--- mutex:\n"), Mutex,
+			[]string{"2 4000 lock main.(*cache).get"}, []string{"line 2: a stack before cycles/second=N", note}},
+		{"no end of line", strings.TrimSuffix(mutexText, "\n"), Mutex, []string{"2 4000 lock main.(*cache).get"}, []string{note}},
 		{"bad lines", mutexText + "x y @ 0x1\n#\t0x1\tmain.lost+0x1\tf.go:1\n7 @\nnonsense\nfish=1\n#\ta\tb\tc\td\n", Mutex, []string{"2 4000 lock main.(*cache).get"},
 			[]string{note, "line 7: no numbers", "line 8: a frame without a stack", "line 9: no stack of the form", "line 10: neither", "line 11: an attribute", "line 12: a frame without"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p, err := FromText("x", strings.NewReader(tt.text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := fromText(t, tt.text)
 			if p.Kind != tt.kind || !p.Taken.IsZero() || p.Window != 0 {
 				t.Errorf("kind %s, taken %v, window %v", p.Kind, p.Taken, p.Window)
 			}
@@ -75,11 +87,47 @@ func TestFromText(t *testing.T) {
 	}
 }
 
-func TestFromTextFrames(t *testing.T) {
-	p, err := FromText("x", strings.NewReader(blockText))
-	if err != nil {
-		t.Fatal(err)
+// A text of several profiles gives them all, each with its own warnings.
+func TestFromTextSeveral(t *testing.T) {
+	t.Parallel()
+	unitless := "--- mutex:\n1 1 @ 0x1\n"
+	tests := []struct {
+		name, text string
+		want       []string // name, kind, sites, warnings
+	}{
+		{"block and mutex", blockText + mutexText, []string{"x block 2 0", "x#2 mutex 1 1"}},
+		{"two of one kind", mutexText + mutexText, []string{"x mutex 1 1", "x#2 mutex 1 1"}},
+		{"second unreadable", blockText + unitless, []string{"x block 2 1"}},
+		{"first unreadable", unitless + blockText, []string{"x block 2 1"}},
+		{"too many", strings.Repeat(mutexText, maxTextProfiles) + mutexText + mutexText, nil},
 	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			all, err := FromText("x", strings.NewReader(tt.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.want == nil {
+				last := all[len(all)-1]
+				if len(all) != maxTextProfiles || len(last.Warnings) != 2 || !strings.Contains(last.Warnings[1], "more than 100 profiles") {
+					t.Errorf("%d profiles, warnings of the last %q", len(all), last.Warnings)
+				}
+				return
+			}
+			var got []string
+			for _, p := range all {
+				got = append(got, fmt.Sprintf("%s %s %d %d", p.Name, p.Kind, len(p.Sites), len(p.Warnings)))
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestFromTextFrames(t *testing.T) {
+	p := fromText(t, blockText)
 	var got []string
 	for _, f := range p.Sites[0].Frames {
 		got = append(got, fmt.Sprintf("%s %s:%d", f.Func, f.File, f.Line))
@@ -101,9 +149,7 @@ func TestFromTextRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                             `saw no line "--- contention:" or "--- mutex:"`,
 		"goroutine profile: total 1\n": `saw no line "--- contention:" or "--- mutex:"`,
-		"--- mutex:\n1 1 @ 0x1\n":      "line 2: expected cycles/second=N",
-		mutexText + mutexText:          "line 7: a second profile begins here",
-		"--- mutex:\n" + strings.Repeat("x", maxTextLine+1): "could not read line 2",
+		"--- mutex:\n1 1 @ 0x1\n":      "expected cycles/second=N",
 	} {
 		if _, err := FromText("x", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an error with %q", err, want)
@@ -112,10 +158,7 @@ func TestFromTextRefuses(t *testing.T) {
 }
 
 func TestFromTextWarningsAreFew(t *testing.T) {
-	p, err := FromText("x", strings.NewReader(mutexText+strings.Repeat("nonsense\n", 1000)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := fromText(t, mutexText+strings.Repeat("nonsense\n", 1000))
 	if len(p.Warnings) != maxTextWarnings+1 {
 		t.Errorf("%d warnings, want %d", len(p.Warnings), maxTextWarnings+1)
 	}
@@ -125,8 +168,11 @@ func FuzzFromText(f *testing.F) {
 	f.Add([]byte(blockText))
 	f.Add([]byte(mutexText))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := FromText("fuzz", strings.NewReader(string(data)))
-		if err == nil {
+		all, err := FromText("fuzz", strings.NewReader(string(data)))
+		if (err == nil) != (len(all) > 0) {
+			t.Fatalf("%d profiles, error %v", len(all), err)
+		}
+		for _, p := range all {
 			checkSane(t, p)
 		}
 	})
