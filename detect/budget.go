@@ -64,6 +64,9 @@ func BudgetOf(now, before, block *View) []Share {
 	}
 	if block != nil && !block.Cumulative {
 		blockShares = block.shares()
+		if now != nil && now.ByRequest && !block.ByRequest {
+			blockShares = nil // clients and workers, no requests
+		}
 	}
 	for _, p := range places {
 		s := Share{Where: p}

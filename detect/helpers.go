@@ -27,7 +27,7 @@ func (v *View) followHelpers() {
 			c.Through = v.leader()
 			continue
 		}
-		c.Through = started.why(c)
+		c.Through, c.helped = started.why(c)
 	}
 }
 
@@ -101,12 +101,17 @@ func (h helpers) add(parent string, c *Crowd, seen map[string]bool) {
 // c's stack. Helpers that wait at a channel's other end can outlive their
 // request: where those without one outnumber the rest they say nothing of the
 // requests still there. Whoever a WaitGroup counts cannot.
-func (h helpers) why(c *Crowd) *Crowd {
+// It also returns how many of c have such a helper, 0 where that is not known.
+func (h helpers) why(c *Crowd) (*Crowd, float64) {
 	n := map[*Crowd]float64{}
 	if h.ids && c.Group != nil {
 		var order []*Crowd
+		helped := 0.0
 		for i := range c.Group.Members {
 			seen := map[*Crowd]bool{}
+			if len(h.byCreator[c.Group.Members[i].ID]) > 0 {
+				helped++
+			}
 			for _, o := range h.byCreator[c.Group.Members[i].ID] {
 				if seen[o] {
 					continue
@@ -126,9 +131,9 @@ func (h helpers) why(c *Crowd) *Crowd {
 		}
 		if best != nil {
 			if 2*n[best] < float64(len(c.Group.Members)) || !c.Wait.Group && best.N > 2*c.N {
-				return nil
+				return nil, 0
 			}
-			return best
+			return best, helped / float64(len(c.Group.Members)) * c.N
 		}
 	}
 	var best *Crowd
@@ -149,9 +154,9 @@ func (h helpers) why(c *Crowd) *Crowd {
 		}
 	}
 	if best == nil || 2*best.N < c.N || !c.Wait.Group && all > 2*c.N {
-		return nil
+		return nil, 0
 	}
-	return best
+	return best, 0
 }
 
 // parent is the function that a closure or its wrapper stands in; "" for a

@@ -50,6 +50,9 @@ func holders(v *View, l *LockSet, addr uint64) (found []Standing, past int) {
 		}
 	}
 	for _, c := range v.Crowds {
+		if c.Wait.Release {
+			continue // it has let go
+		}
 		if e.waiters[c] && (addr == 0 || !waitsForOther(c, addr)) || wakingUp(c) {
 			continue
 		}
@@ -196,7 +199,7 @@ func describeHolder(found []Standing) *Holder {
 	if s.Member != nil {
 		h.Goroutine = s.Member.ID
 	}
-	h.Wait = waitsIn(s.Crowd.For())
+	h.Wait = WaitsIn(s.Crowd.For())
 	h.AtLock = s.Crowd.Wait.Kind.IsLock()
 	return h
 }
@@ -211,9 +214,12 @@ func DescribeCrowd(c *Crowd, i int) *Holder {
 	return describeHolder([]Standing{s})
 }
 
-// waitsIn says in words what a crowd does.
-func waitsIn(c *Crowd) string {
+// WaitsIn says in words what a crowd does.
+func WaitsIn(c *Crowd) string {
 	what := kindWords(c.Wait.Kind)
+	if c.Wait.ByName && c.Wait.Op == stacks.Chan && c.Wait.Send {
+		what = "sending to a channel"
+	}
 	if site := c.Site(); site != nil {
 		return fmt.Sprintf("%s in %s", what, site.Func)
 	}

@@ -20,16 +20,17 @@ func LockFindings(p *Pass, want func(*LockSet) bool, next func(*LockSet, *Findin
 		}
 		for _, l := range v.Locks() {
 			n := v.Waiting(l, p)
-			if !want(l) || alreadySeen(l, seen) || !v.Material(n, l.Events, MaterialCount) {
+			if !want(l) || v != p.Stacks && alreadySeen(l, seen) || !v.Material(n, l.Events, MaterialCount) {
 				continue
 			}
 			for _, c := range l.Waiters {
 				seen[owner(c.Site())] = true
+				seen[lockClass(c)] = true
 			}
 			f := lockFinding(p, v, l, n)
 			if v.Kind == Waits && p.Stacks != nil {
 				// The snapshot is of now, and does not have it.
-				f.Severity, f.Confidence = Info, Low
+				f.Severity, f.Confidence, f.Weight = Info, Low, MentionShare
 			}
 			f.Next = next(l, &f)
 			p.Report(f)
@@ -55,7 +56,7 @@ func (v *View) Waiting(l *LockSet, p *Pass) float64 {
 
 func alreadySeen(l *LockSet, seen map[string]bool) bool {
 	for _, c := range l.Waiters {
-		if seen[owner(c.Site())] {
+		if seen[owner(c.Site())] || seen[lockClass(c)] {
 			return true
 		}
 	}
@@ -129,9 +130,54 @@ func addresses(p *Pass, v *View, l *LockSet, f *Finding) {
 			f.Holder, f.Holds = h, ""
 		}
 	}
-	if f.Holder == nil && p.neverReleased(l) {
+	stuck, of := p.sameGoroutines(dl)
+	if of > 0 {
+		what := "a convoy, whose members change"
+		if 10*stuck >= 9*of {
+			what = "they are stuck"
+		}
+		f.Evidence = append(f.Evidence, Evidence{Text: fmt.Sprintf("%s of %s waiters stood there in %s already: %s", Thousands(float64(stuck)), Thousands(float64(of)), p.Earlier.Name, what), Input: names.Name, Count: float64(stuck)})
+	}
+	switch {
+	case f.Holder != nil:
+	case of > 0 && 10*stuck >= 9*of:
+		f.Holds = "nobody is seen inside the functions that lock it, and the same goroutines wait in both dumps: it was never released (leaked, not contended)"
+	case of > 0:
+		f.Holds = "nobody is seen inside the functions that lock it, and its waiters change: it is held often and briefly"
+	case p.neverReleased(l):
 		f.Holds = fmt.Sprintf("nobody got it between the two snapshots: the same crowd stands there, and the block profile over %.1f s has no wait that ended: it was never released (leaked, not contended)", p.Block.Window.Seconds())
 	}
+}
+
+// sameGoroutines counts those of a lock's waiters that stood at it in the
+// earlier dump too, by their ids, of those whose ids are kept. of is 0 where
+// there are no two dumps with ids.
+func (p *Pass) sameGoroutines(l *LockSet) (same, of int) {
+	if p.Earlier == nil || !p.Earlier.Snapshot.HasStates() {
+		return 0, 0
+	}
+	before := sameLock(p.Earlier, l)
+	if before == nil {
+		return 0, 0
+	}
+	ids := map[int64]bool{}
+	for _, c := range before.Waiters {
+		for i := range c.Group.Members {
+			ids[c.Group.Members[i].ID] = true
+		}
+	}
+	for _, c := range l.Waiters {
+		if c.Group == nil {
+			continue
+		}
+		for i := range c.Group.Members {
+			of++
+			if ids[c.Group.Members[i].ID] {
+				same++
+			}
+		}
+	}
+	return same, of
 }
 
 // releasedBy adds to what is known of how l is entered the functions that a

@@ -149,8 +149,8 @@ func buildLocks(v *View) []*LockSet {
 		if c.Through == nil || l == nil {
 			continue
 		}
-		l.InScope += c.N
-		l.Behind += c.N
+		l.InScope += c.counted()
+		l.Behind += c.counted()
 		// Inside one library both are at the lock, as at two of its sites.
 		if own := c.Site().Package; !helping[c.Through] && (own == "main" || own != c.Through.Site().Package) {
 			helping[c.Through] = true

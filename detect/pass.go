@@ -175,6 +175,8 @@ func Seconds(s float64) string {
 	switch {
 	case s >= 1:
 		return Thousands(round1(s)) + " s"
+	case s >= 0.1:
+		return fmt.Sprintf("%.0f ms", s*1e3)
 	case s >= 1e-3:
 		return fmt.Sprintf("%.3g ms", s*1e3)
 	}

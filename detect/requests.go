@@ -170,7 +170,7 @@ func asksForEvents(frames []*stacks.Frame, site int) bool {
 		if f.Std || f.Package == "runtime" || repository(f.Package) == lib && f.Package != "main" {
 			continue
 		}
-		for _, w := range words(f.Name) {
+		for _, w := range stacks.Words(f.Name) {
 			switch w {
 			case "poll", "poller", "watch", "watcher", "subscribe", "receive", "recv", "listen", "stream", "accept", "pull", "notify", "notification", "notifications", "heartbeat":
 				return true
@@ -183,33 +183,35 @@ func asksForEvents(frames []*stacks.Frame, site int) bool {
 	return false
 }
 
-// words splits a Go name into its words, in lower case.
-func words(name string) []string {
-	var out []string
-	start := 0
-	for i := 1; i <= len(name); i++ {
-		if i == len(name) || 'A' <= name[i] && name[i] <= 'Z' && !('A' <= name[i-1] && name[i-1] <= 'Z') || name[i] == '.' || name[i] == '_' {
-			if w := strings.Trim(name[start:i], "._"); w != "" {
-				out = append(out, strings.ToLower(w))
-			}
-			start = i
+// readLoop reports whether a goroutine reads message after message: its
+// outermost functions say so, or it reads through the standard library's scanner. A
+// loop by name alone may have sent a request and wait for its answer.
+func readLoop(frames []*stacks.Frame, site int) bool {
+	for _, f := range frames[max(site-2, 0):site] {
+		if f.Package == "bufio" && f.Type == "Scanner" {
+			return true
 		}
 	}
-	return out
-}
-
-// readLoop looks at the function that reads, what it reads through, and the
-// two that called it.
-func readLoop(frames []*stacks.Frame, site int) bool {
-	for i := max(site-2, 0); i < len(frames) && i <= site+2; i++ {
-		if i < site && frames[i].Package == "internal/poll" {
+	const outermost = 3 // a reader is started as such, or by the function that set the connection up
+	n := 0
+	for i := len(frames) - 1; i >= site && n < outermost; i-- {
+		if frames[i].Package == "runtime" {
 			continue
 		}
-		name := strings.ToLower(frames[i].Name)
-		for _, s := range [...]string{"loop", "recv", "reader", "serve", "listen", "accept", "watch", "poll", "consume", "subscribe", "scan", "readmsg", "readmessage", "readfrom", "readpacket", "readconn", "discard"} {
-			if strings.Contains(name, s) {
+		n++
+		reads, loops := false, false
+		for _, w := range stacks.Words(frames[i].Name) {
+			switch w {
+			case "recv", "reader", "readloop", "accept":
 				return true
+			case "read", "receive", "conn", "message", "msg", "packet", "frame", "main":
+				reads = true
+			case "loop", "pump", "messages", "packets", "frames":
+				loops = true
 			}
+		}
+		if reads && loops {
+			return true
 		}
 	}
 	return false

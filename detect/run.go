@@ -42,6 +42,7 @@ func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
 			}
 			p.settle(before)
 		}
+		p.lookBack(detectors)
 		r.Inputs = append(r.Inputs, inputsOf(proc, name, p)...)
 		r.Notes = append(r.Notes, proc.Notes...)
 		r.Warnings = append(r.Warnings, inputWarnings(proc)...)
@@ -71,6 +72,40 @@ func runOne(d *Detector, p *Pass) (err error) {
 		}
 	}()
 	return d.Run(p)
+}
+
+// lookBack keeps what an earlier snapshot shows when the latest shows no cause:
+// a trouble that is over, or the sick one of two replicas taken for two moments of one process.
+func (p *Pass) lookBack(detectors []*Detector) {
+	if p.Earlier == nil || causeOf(p) != "" {
+		return
+	}
+	q := &Pass{Options: p.Options, Process: p.Process, Stacks: p.Earlier, Block: p.Block, Mutex: p.Mutex}
+	if p.Earlier.Snapshot.HasStates() {
+		q.Detail = p.Earlier
+	}
+	for _, d := range detectors {
+		if len(p.Options.Detectors) > 0 && !slices.Contains(p.Options.Detectors, d.Name) || unmet(d, q) != "" {
+			continue
+		}
+		q.Detector = d
+		if runOne(d, q) != nil {
+			continue // said of the latest snapshot, or of no weight here
+		}
+	}
+	cause := causeOf(q)
+	if cause == "" {
+		return
+	}
+	for _, f := range q.findings {
+		if f.Detector != cause {
+			continue
+		}
+		f.Confidence = Weaker(f.Confidence, Medium)
+		f.Summary = "earlier, in " + p.Earlier.Name + ": " + f.Summary
+		f.Warnings = append([]string{"it was so in the earlier snapshot and is not in the latest: it is over, or the two are of different replicas"}, f.Warnings...)
+		p.findings = append(p.findings, f)
+	}
 }
 
 // prepare picks what each of a process's inputs is good for. Shares come from
@@ -256,6 +291,9 @@ func when(t time.Time) *time.Time {
 func inputWarnings(proc *ingest.Process) []string {
 	var out []string
 	for _, s := range proc.Snapshots {
+		if s.Crash != "" {
+			out = append(out, s.Name+": the process died of it: "+s.Crash)
+		}
 		for _, w := range s.Warnings {
 			out = append(out, s.Name+": "+w)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/contend/contend/detect"
 	"github.com/contend/contend/detect/contendtest"
@@ -30,5 +31,34 @@ func TestFailingDetector(t *testing.T) {
 	}
 	if len(r.RuledOut) != 1 || r.RuledOut[0].Detector != "works" {
 		t.Errorf("ruled out %+v, want only the one that looked", r.RuledOut)
+	}
+}
+
+// TestLookBack: what an earlier snapshot showed is not lost with the latest.
+func TestLookBack(t *testing.T) {
+	t.Parallel()
+	var roles []string
+	count := &detect.Detector{Name: "crowd", Role: detect.Cause, Needs: []detect.Need{{Input: detect.Stacks}}, Run: func(p *detect.Pass) error {
+		roles = append(roles, p.Stacks.Name)
+		if p.Stacks.Requests > 10 {
+			p.Report(detect.Finding{Severity: detect.Critical, Confidence: detect.High, Summary: "a crowd", Weight: 1})
+		}
+		return nil
+	}}
+	b := &ingest.Bundle{Snapshots: []*stacks.Snapshot{
+		contendtest.Snapshot(t, "sick", "20 sync.Mutex.Lock: LOCK(0xc0001000) < sync.(*Mutex).Lock < main.(*cache).get(0xc0001000) < HANDLER"),
+		contendtest.Snapshot(t, "well", "20 chan receive: main.wait < HANDLER\n1 select: main.loop"),
+	}}
+	b.Snapshots[1].Groups = b.Snapshots[1].Groups[1:] // the handlers are gone
+	for i, s := range b.Snapshots {
+		s.Process = stacks.Process{Binary: "shop", BuildID: "1", Mapping: "0x400000"}
+		s.Taken = time.Date(2026, 1, 1, 0, 0, 10*i, 0, time.UTC)
+	}
+	r := detect.Run(b, nil, []*detect.Detector{count}, detect.Options{})
+	if want := []string{"well", "sick"}; strings.Join(roles, " ") != strings.Join(want, " ") {
+		t.Fatalf("looked at %q, want %q", roles, want)
+	}
+	if r.Verdict.Cause != "crowd" || r.Verdict.Confidence != detect.Medium || !strings.Contains(r.Verdict.Summary, "earlier, in sick") {
+		t.Errorf("verdict %+v, want the earlier snapshot's, with medium confidence and said so", r.Verdict)
 	}
 }

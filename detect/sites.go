@@ -40,7 +40,7 @@ func (v *View) Sites(want func(*Crowd) bool) []*SiteSum {
 			byFunc[site.Func] = s
 			out = append(out, s)
 		}
-		s.N += c.N
+		s.N += c.counted()
 		s.Events = addEvents(s.Events, c.Events)
 		s.Crowds = append(s.Crowds, at)
 		s.own = append(s.own, c)
@@ -53,7 +53,7 @@ func (v *View) Sites(want func(*Crowd) bool) []*SiteSum {
 func (v *View) Sum(want func(*Crowd) bool) (n float64, events int64) {
 	for _, c := range v.Crowds {
 		if v.InScope(c) && want(c.For()) {
-			n += c.N
+			n += c.counted()
 			events = addEvents(events, c.Events)
 		}
 	}
@@ -66,7 +66,11 @@ func (v *View) SiteEvidence(s *SiteSum) []Evidence {
 	var out []Evidence
 	for i, c := range s.Crowds[:min(len(s.Crowds), most)] {
 		own := s.own[i]
-		text := fmt.Sprintf("%s wait in %s%s", v.amount(own.N, own.Events), c.Site().Func, calledFrom(c))
+		verb := "wait"
+		if c.Wait.Kind == stacks.Running || c.Wait.Kind == stacks.Runnable {
+			verb = "stand"
+		}
+		text := fmt.Sprintf("%s %s in %s%s", v.amount(own.N, own.Events), verb, c.Site().Func, calledFrom(c))
 		if own != c && own.Site() != nil {
 			text = fmt.Sprintf("%s wait in %s for goroutines that wait in %s%s", v.amount(own.N, own.Events), own.Site().Func, c.Site().Func, calledFrom(c))
 		}
@@ -95,11 +99,57 @@ func (v *View) MeanWait(s *SiteSum) (float64, bool) {
 	if v.Kind != Waits || s.Events <= 0 {
 		return 0, false
 	}
-	delay := s.N
+	return v.meanWait(s.Site, s.N, s.Events), true
+}
+
+func (v *View) meanWait(site *stacks.Frame, n float64, events int64) float64 {
+	delay := n
 	if !v.Cumulative {
 		delay *= v.Window.Seconds()
 	}
-	return delay / float64(s.Events), true
+	if site.Func == "net/http.(*persistConn).roundTrip" {
+		// It passes its select twice a call: when the request is written, and when the answer comes.
+		delay *= 2
+	}
+	return delay / float64(events)
+}
+
+// Lasting is how long those who wait at s now will have waited on average, in
+// seconds: the mean waits of its crowds, weighted by how many stand in each. A rare
+// slow call is most of what stands there, and little of all calls.
+func (v *View) Lasting(s *SiteSum) (float64, bool) {
+	sum, n := 0.0, 0.0
+	for _, c := range s.own {
+		if v.Kind == Waits && c.Events > 0 {
+			sum += c.N * v.meanWait(s.Site, c.N, c.Events)
+			n += c.N
+		}
+	}
+	if n == 0 {
+		return 0, false
+	}
+	return sum / n, true
+}
+
+// Worker is a goroutine outside handlers, in site's package and of its type where it has
+// one, that is busy with something other than waiting for work: who waits at site to hand something over waits for it.
+func (v *View) Worker(site *stacks.Frame) *Crowd {
+	for _, c := range v.Crowds {
+		switch c.Wait.Kind {
+		case stacks.Socket, stacks.Syscall, stacks.Lock, stacks.RLock, stacks.FDLock, stacks.Running, stacks.Pool:
+		default:
+			continue
+		}
+		if c.Request || c.Site() == nil {
+			continue
+		}
+		for _, f := range c.Frames {
+			if f.Package == site.Package && (site.Type == "" && site.Package != "main" || site.Type != "" && f.Type == site.Type) {
+				return c
+			}
+		}
+	}
+	return nil
 }
 
 // Connecting reports whether a crowd that waits in the HTTP client's getConn

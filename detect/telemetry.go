@@ -39,9 +39,9 @@ func JudgeTelemetry(f *stacks.Frame, user []string) Telemetry {
 	}
 	// A logger of one's own, wherever it stands: middleware that logs requests
 	// is called LoggerWithConfig or requestLogger everywhere.
-	for _, name := range [...]string{f.Type, f.Name} {
-		if strings.Contains(strings.ToLower(name), "logger") {
-			return Telemetry{Is: true, ByWord: true, Name: "logger"}
+	for _, w := range append(stacks.Words(f.Type), stacks.Words(f.Name)...) {
+		if w == "logger" {
+			return Telemetry{Is: true, ByWord: true, Name: w}
 		}
 	}
 	if pkg == "main" {
@@ -111,12 +111,13 @@ var telemetryWords = map[string]bool{
 var logWords = map[string]bool{"log": true, "logs": true, "logger": true, "logging": true, "logutil": true, "applog": true}
 
 func loggerType(f *stacks.Frame) bool {
-	t := strings.ToLower(f.Type)
-	if t == "" {
-		t = strings.ToLower(f.Name)
+	name := f.Type
+	if name == "" {
+		name = f.Name
 	}
-	for _, s := range [...]string{"logger", "writer", "syncer", "sink", "handler", "appender", "logf", "printf"} {
-		if strings.Contains(t, s) {
+	for _, w := range stacks.Words(name) {
+		switch w {
+		case "logger", "writer", "syncer", "sink", "handler", "appender", "logf", "printf":
 			return true
 		}
 	}

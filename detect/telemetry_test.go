@@ -29,6 +29,7 @@ func TestJudgeTelemetry(t *testing.T) {
 		{"example.com/shop/log.(*fileWriter).Write", "", word},
 		{"github.com/gin-gonic/gin.LoggerWithConfig.func1", "", word},
 		{"main.(*requestLogger).log", "", word},
+		{"main.(*JSONLogger).Info", "", word},
 
 		{"example.com/db/raft/log.(*storage).append", "", no},
 		{"example.com/db/commitlog.(*Segment).Write", "", no},
@@ -36,6 +37,7 @@ func TestJudgeTelemetry(t *testing.T) {
 		{"crypto/rand.(*devReader).Read", "/usr/local/go/src/crypto/rand/rand_unix.go", no},
 		{"database/sql.(*DB).conn", "/usr/local/go/src/database/sql/sql.go", no},
 		{"main.(*cache).get", "/src/main.go", no},
+		{"main.(*bloggerDirectory).find", "/src/main.go", no},
 		{"logarithm.Table.Lookup", "/src/logarithm/l.go", no},
 	} {
 		f := stacks.NewFrame(c.name, c.file, 1)

@@ -191,7 +191,11 @@ const equalShare = 0.01
 func topFinding(fs []Finding, detector string) Finding {
 	var best *Finding
 	for i := range fs {
-		if f := &fs[i]; f.Detector == detector && (best == nil || f.weight() > best.weight()) {
+		f := &fs[i]
+		if f.Detector != detector {
+			continue
+		}
+		if best == nil || best.Severity == Info && f.Severity != Info || (best.Severity == Info) == (f.Severity == Info) && f.weight() > best.weight() {
 			best = f
 		}
 	}
@@ -222,6 +226,8 @@ func nothing(passes []*Pass, findings []Finding) string {
 			looked = append(looked, name+fmt.Sprintf("%s waits since the process began, none material", Thousands(float64(v.Events))))
 		case v.Kind == Waits:
 			looked = append(looked, name+fmt.Sprintf("on average %s waiting %s over %.1f s", Thousands(round1(v.InFlight)), v.Unit, v.Window.Seconds()))
+		case v.Snapshot.Crash != "":
+			looked = append(looked, name+fmt.Sprintf("the process died of %q, and no wait of its %s explains it", v.Snapshot.Crash, plural(v.Goroutines, "goroutine")))
 		case v.ByRequest:
 			looked = append(looked, name+fmt.Sprintf("%s in flight among %s goroutines", plural(v.Requests, "request"), Thousands(v.Goroutines)))
 		default:

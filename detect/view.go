@@ -25,6 +25,7 @@ type Crowd struct {
 	// Through is the crowd that goroutines of these requests wait in: what the
 	// requests wait for through a helper they started. Its wait is theirs.
 	Through *Crowd
+	helped  float64 // how many of c have a helper that tells why they wait, where creators are known; else 0
 }
 
 // Site is the function that waits; nil where the stack names none.
@@ -33,6 +34,15 @@ func (c *Crowd) Site() *stacks.Frame {
 		return nil
 	}
 	return c.Frames[c.Wait.Site]
+}
+
+// counted is how many of c count where its wait is looked at: the request that
+// holds what the others' helpers wait for has no helper there.
+func (c *Crowd) counted() float64 {
+	if c.Through != nil && c.helped > 0 {
+		return c.helped
+	}
+	return c.N
 }
 
 // For is the crowd whose wait counts: Through where there is one.

@@ -58,8 +58,14 @@ func next(l *detect.LockSet, f *detect.Finding) []string {
 			"admit fewer requests at once until it is shorter",
 		}
 	}
-	out := []string{fmt.Sprintf("read what %s does between Lock and Unlock: every wait in there is everybody's wait", l.Site.Func)}
+	inside := l.Site.Func
+	if f.Holder != nil && f.Holder.Confidence != detect.Low {
+		inside = f.Holder.Function
+	}
+	out := []string{fmt.Sprintf("read what %s does while it holds the lock: every wait in there is everybody's wait", inside)}
 	switch {
+	case root != nil && strings.HasPrefix(root.Wait, "run"):
+		out = append(out, "it is held briefly and taken often: take it less often, or do less under it")
 	case root != nil && root.Confidence != detect.Low:
 		out = append(out, fmt.Sprintf("take out of the lock what its holder does there: it is %s", root.Wait))
 	case root != nil:

@@ -30,6 +30,10 @@ func run(p *detect.Pass) error {
 		p.RuleOut("no snapshot of what runs")
 		return nil
 	}
+	if v.Snapshot.Crash != "" {
+		p.RuleOut("a crash's traceback shows what ran when the process died, not what it was busy with")
+		return nil
+	}
 	busy := func(c *detect.Crowd) bool {
 		return c.Wait.Kind == stacks.Running || c.Wait.Kind == stacks.Runnable
 	}
@@ -53,7 +57,7 @@ func run(p *detect.Pass) error {
 	f.Summary = fmt.Sprintf("%s run or queue for a CPU%s: busy, not blocked", v.Of(n, 0), where)
 	if runnable, _ := v.Sum(func(c *detect.Crowd) bool { return c.Wait.Kind == stacks.Runnable }); v.Snapshot.HasStates() {
 		f.Evidence = append(f.Evidence, detect.Evidence{Text: fmt.Sprintf("%s of them are runnable: they queue for a CPU", detect.Thousands(runnable)), Input: v.Name, Count: runnable})
-	} else {
+	} else if p.Detail == nil {
 		f.Confidence = detect.Weaker(f.Confidence, detect.Medium)
 		f.Warnings = append(f.Warnings, "this format does not tell running from queueing for a CPU: on a machine with more CPUs than these requests, it is only busy")
 	}

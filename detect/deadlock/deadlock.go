@@ -35,6 +35,9 @@ func run(p *detect.Pass) error {
 			found = joinUnderLock(p, p.Detail, g)
 		}
 	}
+	if !found && p.Detail != nil && asleep(p.Detail) {
+		found = allAsleep(p, p.Detail)
+	}
 	if !found {
 		found = nested(p)
 	}
@@ -111,6 +114,8 @@ func report(p *detect.Pass, v *detect.View, g *detect.WaitFor, cycle []edge) {
 		// both have let go. One alone may have: it unlocks, calls out and comes
 		// back, which only time rules out.
 		f.Confidence, f.Outranks, proven = detect.High, 2, true
+	case asleep(v):
+		f.Confidence, f.Outranks, proven = detect.High, 2, true
 	case len(cycle) > 1 && aged:
 		f.Outranks, proven = 2, true
 		f.Warnings = append(f.Warnings, "one holder was told by its receiver and because nobody else is inside the object, not by a function known to lock it; that all have waited for minutes speaks for it")
@@ -151,6 +156,34 @@ func report(p *detect.Pass, v *detect.View, g *detect.WaitFor, cycle []edge) {
 		f.Evidence = append(f.Evidence, detect.Evidence{Text: fmt.Sprintf("the stack of goroutine %d", e.who.Member.ID), Input: v.Name, Stack: stackOf(e.who.Crowd, e.who.Frame)})
 	}
 	p.Report(f)
+}
+
+// asleep reports whether the runtime itself ended the process because none of
+// its goroutines could ever go on.
+func asleep(v *detect.View) bool {
+	return strings.Contains(v.Snapshot.Crash, "all goroutines are asleep")
+}
+
+// allAsleep reports what the runtime found without a cycle of locks: everybody
+// waits for something that nobody is left to do.
+func allAsleep(p *detect.Pass, v *detect.View) bool {
+	var top *detect.Crowd
+	for _, c := range v.Crowds {
+		if c.Site() != nil && c.Wait.Kind != stacks.Idle && (top == nil || c.N > top.N) {
+			top = c
+		}
+	}
+	if top == nil {
+		return false
+	}
+	f := detect.Finding{Wait: string(top.Wait.Kind), Confidence: detect.High, Severity: detect.Critical, Outranks: 2, Weight: 1,
+		Blocked: v.Goroutines, Total: v.Goroutines, Unit: detect.Goroutines, Goroutines: detect.Whole(v.Goroutines)}
+	f.Name(top.Site())
+	f.Summary = fmt.Sprintf("the process died because all its goroutines were asleep: %s, most %s", plural(v.Goroutines), detect.WaitsIn(top))
+	f.Evidence = []detect.Evidence{{Text: v.Snapshot.Crash, Input: v.Name}, {Text: fmt.Sprintf("%s in this stack", plural(top.N)), Input: v.Name, Count: top.N, Stack: stackOf(top, top.Wait.Site+4)}}
+	f.Next = []string{"see who should have served what they wait for, and why it ended or was never started"}
+	p.Report(f)
+	return true
 }
 
 // writerWaits reports whether a writer has the lock's turn and waits for its

@@ -5,7 +5,6 @@ package downstream
 import (
 	_ "embed"
 	"fmt"
-	"strings"
 
 	"github.com/contend/contend/detect"
 	"github.com/contend/contend/ingest/stacks"
@@ -68,10 +67,8 @@ func run(p *detect.Pass) error {
 // is traffic, which only a baseline could call too much.
 const slowAnswer = 0.100
 
-// answerTime is the longest an answer at s can take on average, where a block
-// profile knows it. net/http's roundTrip passes its select twice a call, when
-// the request is written and when the answer comes, so there the mean wait is between
-// a half and the whole.
+// answerTime is how long the answers take that s waits for, where a block
+// profile knows it.
 func answerTime(p *detect.Pass, v *detect.View, s *detect.SiteSum) (float64, bool) {
 	block := v
 	if v.Kind == detect.Stacks {
@@ -81,14 +78,12 @@ func answerTime(p *detect.Pass, v *detect.View, s *detect.SiteSum) (float64, boo
 		return 0, false
 	}
 	same := block.Sites(func(c *detect.Crowd) bool { return c.Site().Func == s.Site.Func })
-	if len(same) == 0 {
+	// A profile of waits has those that ended: where far fewer waited there than
+	// stand there now, the others do not end.
+	if len(same) == 0 || v.Kind == detect.Stacks && 2*same[0].N < s.N {
 		return 0, false
 	}
-	wait, ok := block.MeanWait(same[0])
-	if strings.HasSuffix(s.Site.Func, ").roundTrip") {
-		wait *= 2
-	}
-	return wait, ok
+	return block.Lasting(same[0])
 }
 
 func report(p *detect.Pass, v *detect.View, s *detect.SiteSum) {

@@ -87,7 +87,16 @@ func report(p *detect.Pass, v *detect.View, s *detect.SiteSum) {
 		"see what those who have a permit do with it, and how long: a pool is full because they are slow, or because it is small",
 		"raise the pool's size only as far as what is behind it can take; give the wait a time-out, so that callers fail fast",
 	}
-	if f.Holder != nil {
+	if what != "a permit of a pool" {
+		f.Next = []string{
+			fmt.Sprintf("see who receives what %s sends, and what keeps them", s.Site.Func),
+			"do not send on the request path without a way out: select on the context's end, or drop when nobody takes it",
+		}
+		if w := v.Worker(s.Site); w != nil {
+			h := detect.DescribeCrowd(w, w.Wait.Site)
+			f.Evidence = append(f.Evidence, detect.Evidence{Text: "who should receive it may be one that is " + h.Wait, Input: v.Name, Stack: h.Stack})
+		}
+	} else if f.Holder != nil {
 		f.Next[0] = fmt.Sprintf("look at those past it (%s): if that is slow, it is the cause; if it is quick, the pool is too small", f.Holder.Wait)
 	}
 	p.Report(f)

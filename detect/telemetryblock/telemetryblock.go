@@ -84,7 +84,7 @@ func handovers(p *detect.Pass) {
 		}
 		f.Summary = fmt.Sprintf("%s wait inside telemetry, in %s, %s", v.Of(s.N, s.Events), s.Site.Func, what)
 		f.Evidence = v.SiteEvidence(s)
-		if w := worker(v, s.Site); w != nil {
+		if w := v.Worker(s.Site); w != nil {
 			h := detect.DescribeCrowd(w, w.Wait.Site)
 			f.Evidence = append(f.Evidence, detect.Evidence{Text: "what should take it is " + h.Wait, Input: v.Name, Stack: h.Stack})
 		}
@@ -95,22 +95,6 @@ func handovers(p *detect.Pass) {
 		}
 		p.Report(f)
 	}
-}
-
-// worker is the library's own goroutine that is busy with something other than
-// waiting for work: the one the callers wait for.
-func worker(v *detect.View, site *stacks.Frame) *detect.Crowd {
-	for _, c := range v.Crowds {
-		if c.Request || c.Wait.Kind != stacks.Socket && c.Wait.Kind != stacks.Syscall && !c.Wait.Kind.IsLock() && c.Wait.Kind != stacks.Running || c.Site() == nil {
-			continue
-		}
-		for _, f := range c.Frames {
-			if f.Package == site.Package {
-				return c
-			}
-		}
-	}
-	return nil
 }
 
 var sinkAdvice = []string{

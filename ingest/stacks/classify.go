@@ -98,6 +98,10 @@ func machinery(frames []*Frame, w *Wait) int {
 		case w.Kind != Unknown && f.Package == "os" && f.Type == "File", f.Package == "net" && f.Type == "netFD":
 			// The lock or wait is of the descriptor; who writes to it is further up.
 		case (w.Kind == FDLock || w.Kind == Syscall) && (f.Package == "fmt" || f.Package == "io"):
+		case strings.HasPrefix(f.Name, "_Cfunc_"):
+			if w.Kind == Unknown {
+				w.Kind = Syscall // in C
+			}
 		case cgoGlue(f):
 		default:
 			return i

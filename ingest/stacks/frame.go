@@ -334,3 +334,21 @@ func Owner(f *Frame) string {
 		name = head
 	}
 }
+
+// Words splits a Go name into its words, in lower case: JSONLogger is json and
+// logger, readLoop read and loop.
+func Words(name string) []string {
+	var out []string
+	start := 0
+	upper := func(i int) bool { return i < len(name) && 'A' <= name[i] && name[i] <= 'Z' }
+	for i := 1; i <= len(name); i++ {
+		next := i < len(name) && upper(i) && (!upper(i-1) || i+1 < len(name) && 'a' <= name[i+1] && name[i+1] <= 'z')
+		if i == len(name) || next || name[i] == '.' || name[i] == '_' {
+			if w := strings.Trim(name[start:i], "._"); w != "" {
+				out = append(out, strings.ToLower(w))
+			}
+			start = i
+		}
+	}
+	return out
+}

@@ -290,13 +290,13 @@ func poolish(f *Frame) bool {
 	if owner == "" {
 		owner = f.Package[strings.LastIndexByte(f.Package, '/')+1:]
 	}
-	owner = strings.ToLower(owner)
-	for _, s := range [...]string{"pool", "semaphore", "limiter", "bulkhead", "permit", "throttle", "puddle"} {
-		if strings.Contains(owner, s) {
+	for _, w := range Words(owner) {
+		switch w {
+		case "pool", "connpool", "workerpool", "threadpool", "pgxpool", "puddle", "semaphore", "sem", "sema", "limiter", "bulkhead", "permits", "throttle", "slots", "tokens":
 			return true
 		}
 	}
-	return owner == "sem" || owner == "sema" || owner == "slots" || owner == "tokens"
+	return false
 }
 
 // answerByName recognises clients that multiplex a connection: they wait on a
@@ -305,8 +305,13 @@ func answerByName(f *Frame, k Kind) bool {
 	if k != Chan && k != Select && k != Cond {
 		return false
 	}
-	owner := strings.ToLower(f.Type)
-	if !strings.HasSuffix(owner, "client") && !strings.HasSuffix(owner, "conn") && !strings.HasSuffix(owner, "transport") && !strings.HasSuffix(owner, "broker") && !strings.HasSuffix(owner, "session") {
+	owner := Words(f.Type)
+	if len(owner) == 0 {
+		return false
+	}
+	switch owner[len(owner)-1] {
+	case "client", "conn", "transport", "broker", "session":
+	default:
 		return false
 	}
 	return hasPrefix(strings.ToLower(firstElement(f.Name)), "roundtrip", "call", "invoke", "request", "dorequest", "sendandreceive", "waitresponse", "waitreply", "waitforresponse", "exchange")

@@ -33,6 +33,7 @@ type Snapshot struct {
 	Format   Format
 	Process  Process
 	Taken    time.Time // zero where the input does not say
+	Crash    string    // the message that the process died with ("fatal error: all goroutines are asleep - deadlock!"); "" for a dump or a signal
 	Growth   bool      // counts are a difference between two moments and can be negative (?seconds=N)
 	Groups   []*Group  // largest first, then by first appearance
 	Loss     Loss

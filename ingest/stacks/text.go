@@ -62,16 +62,17 @@ type textReader struct {
 	rec   record    // being read, in a profile with counts
 
 	open      block
-	crash     bool // a crash's message was seen, its dump is to come
-	breaks    bool // the next goroutine begins another dump
-	section   bool // a further thread of one crash prints
-	twice     bool // it printed a goroutine again
-	thread    bool // the line before was the rule between threads of one crash
-	foreign   bool // in a profile of something else that has records alike
-	offsets   bool // file lines end in " +0x.."
-	ended     bool // the input has
-	orphan    bool // in a stack without a header
-	maybe     bool // the line before could be the function of one
+	crash     bool   // a crash's message was seen, its dump is to come
+	died      string // that message, where it is no signal
+	breaks    bool   // the next goroutine begins another dump
+	section   bool   // a further thread of one crash prints
+	twice     bool   // it printed a goroutine again
+	thread    bool   // the line before was the rule between threads of one crash
+	foreign   bool   // in a profile of something else that has records alike
+	offsets   bool   // file lines end in " +0x.."
+	ended     bool   // the input has
+	orphan    bool   // in a stack without a header
+	maybe     bool   // the line before could be the function of one
 	first     string
 	early     []string // warnings before the first dump
 	earlyMore int      // those beyond maxWarnings
@@ -89,6 +90,9 @@ const (
 	inRecord                 // a record of a profile with counts
 	ignored                  // frames that are no goroutine's, until the next header
 )
+
+// maxMessage is how much is kept of a crash's message; a panic prints values.
+const maxMessage = 200
 
 func (t *textReader) warn(line int, format string, args ...any) {
 	warnings, more := &t.early, &t.earlyMore
@@ -237,6 +241,7 @@ func (t *textReader) begin(id int64) {
 		}
 	}
 	if t.crash {
+		t.d.s.Crash, t.died = t.died, ""
 		t.d.crash = true
 	}
 	t.breaks, t.crash = false, false
@@ -281,6 +286,9 @@ func (t *textReader) text(line []byte) {
 	case isCrash(line):
 		t.close()
 		t.crash = true
+		if t.died == "" && (bytes.HasPrefix(line, []byte("panic: ")) || bytes.HasPrefix(line, []byte("fatal error: "))) {
+			t.died = string(line[:min(len(line), maxMessage)])
+		}
 		// Under GOTRACEBACK=crash every thread prints, with a rule between.
 		t.section, t.twice = thread && t.d != nil, false
 		t.breaks = t.d != nil && !thread

@@ -211,6 +211,46 @@ func bloggerIndex() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.find(r.URL.Path) })
 }
 
+// spooler keeps print jobs; it is no pool.
+type spooler struct {
+	mu   sync.Mutex
+	jobs []string
+}
+
+func (s *spooler) take() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.jobs) == 0 {
+		s.jobs = make([]string, 100)
+	}
+	time.Sleep(6 * ms) // sorts by priority
+	job := s.jobs[0]
+	s.jobs = s.jobs[1:]
+	return job
+}
+
+func spoolerTake() http.Handler {
+	s := &spooler{}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.take() })
+}
+
+// bus has one consumer, which asks the upstream for each event.
+type bus struct{ events chan string }
+
+func (b *bus) publish(event string) { b.events <- event }
+
+func (b *bus) deliver() {
+	for range b.events {
+		ask(http.DefaultClient, upstream.HTTP+"/?ms=40")
+	}
+}
+
+func publishFull() http.Handler {
+	b := &bus{make(chan string, 8)}
+	go b.deliver()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b.publish("sold") })
+}
+
 // ledger locks in one method and unlocks in another, as transactions do.
 type ledger struct {
 	mu   sync.Mutex

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -29,7 +30,7 @@ type service struct {
 }
 
 // upstream is where the service's dependency listens.
-var upstream struct{ HTTP, HTTP2, Silent string }
+var upstream struct{ HTTP, HTTP2, Silent, Postgres string }
 
 func main() {
 	name := flag.String("case", "", "case to run; empty lists them")
@@ -161,6 +162,29 @@ func serveUpstream() {
 			pipes = append(pipes, c)
 		}
 	}()
-	json.NewEncoder(os.Stdout).Encode(struct{ HTTP, HTTP2, Silent string }{plain.URL, secure.URL, "http://" + silent.Addr().String()})
+	upstream.HTTP, upstream.HTTP2, upstream.Silent, upstream.Postgres = plain.URL, secure.URL, "http://"+silent.Addr().String(), servePostgres()
+	json.NewEncoder(os.Stdout).Encode(upstream)
 	select {}
+}
+
+// servePostgres lets everybody in, and answers no query.
+func servePostgres() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				c.Read(make([]byte, 1024))
+				c.Write([]byte("R\x00\x00\x00\x08\x00\x00\x00\x00Z\x00\x00\x00\x05I")) // authenticated, ready
+				io.Copy(io.Discard, c)
+			}()
+		}
+	}()
+	return l.Addr().String()
 }
