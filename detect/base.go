@@ -66,7 +66,7 @@ func compare(base, now *ingest.Bundle) ([]Growth, string) {
 	}
 	sort.Slice(out, func(i, j int) bool {
 		a, b := out[i], out[j]
-		if da, db := a.Now-a.Before, b.Now-b.Before; da != db {
+		if da, db := a.rank(), b.rank(); da != db {
 			return da > db
 		}
 		if a.Function != b.Function {
@@ -78,6 +78,15 @@ func compare(base, now *ingest.Bundle) ([]Growth, string) {
 		return nil, fmt.Sprintf("nothing grew: %s %s before, %s now", Thousands(float64(was.total)), unit, Thousands(float64(is.total)))
 	}
 	return out, fmt.Sprintf("%s %s before, %s now", Thousands(float64(was.total)), unit, Thousands(float64(is.total)))
+}
+
+// rank orders growth: idle goroutines by half of theirs, since there are often
+// two beside each that waits.
+func (g Growth) rank() int64 {
+	if g.Wait == string(stacks.Idle) {
+		return (g.Now - g.Before) / 2
+	}
+	return g.Now - g.Before
 }
 
 func countGoroutines(b *ingest.Bundle) census {

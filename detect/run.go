@@ -56,6 +56,9 @@ func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
 	decide(r, passes)
 	if base != nil {
 		r.Base, r.BaseSummary = compare(base, b)
+		for _, u := range base.Unused {
+			r.Notes = append(r.Notes, fmt.Sprintf("base %s: not used: %s", u.Name, u.Reason))
+		}
 		for _, f := range base.Failures {
 			r.Inputs = append(r.Inputs, Input{Name: f.Name, Use: "base", Error: f.Err.Error()})
 		}

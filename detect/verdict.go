@@ -75,8 +75,11 @@ func unexplained(r *Report, passes []*Pass) string {
 // budget fills in where one process's requests are, and which sites the budget
 // cannot place where those are a material part.
 func (r *Report) budget(p *Pass) {
-	r.Budget = append(r.Budget, BudgetOf(p.Stacks, p.Earlier, p.Block)...)
 	v := p.Main()
+	if v == nil {
+		return // a leak profile or a difference: nothing is in flight in it
+	}
+	r.Budget = append(r.Budget, BudgetOf(p.Stacks, p.Earlier, p.Block)...)
 	r.BudgetUnit = v.Unit
 	if v.Kind != Stacks || v.Share(v.atRest) < MaterialShare || v.atRest < MaterialCount {
 		return

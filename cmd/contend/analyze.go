@@ -170,10 +170,6 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	failed := complainOf(cmd.ErrOrStderr(), bundle.Failures, "")
 	if base != nil {
 		failed = complainOf(cmd.ErrOrStderr(), base.Failures, "base ") || failed
-		// The report has the notes on its inputs, but not on the base's.
-		for _, u := range base.Unused {
-			complain(cmd.ErrOrStderr(), "base "+u.Name+": not used: "+u.Reason)
-		}
 	}
 	if err := writeReport(cmd.OutOrStdout(), r, f); err != nil {
 		return err

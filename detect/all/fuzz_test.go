@@ -20,9 +20,12 @@ import (
 // reports. A detector that panics is caught by Run, so its mark is looked for.
 func FuzzAnalyse(f *testing.F) {
 	inputs, _ := filepath.Glob("testdata/cases/*/input.*")
-	if len(inputs) == 0 {
-		f.Fatal("no seeds")
+	leaks, _ := filepath.Glob("../../ingest/stacks/testdata/versions/leak-*/goroutineleak.*.gz")
+	pairs, _ := filepath.Glob("testdata/captures/cache-fill/*-b.pb.gz")
+	if len(inputs) == 0 || len(leaks) == 0 || len(pairs) == 0 {
+		f.Fatal("seeds are missing")
 	}
+	inputs = append(append(inputs, leaks...), pairs...)
 	for _, path := range inputs {
 		data, err := os.ReadFile(path)
 		if err != nil {
