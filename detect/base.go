@@ -32,6 +32,9 @@ func (c *census) add(frames []*stacks.Frame, w stacks.Wait, n int64) {
 	case len(frames) > 0:
 		k.function = frames[len(frames)-1].Func
 	}
+	if k.function == "" {
+		return // a goroutine that has not run yet
+	}
 	c.at[k] = addEvents(c.at[k], n)
 	c.total = addEvents(c.total, n)
 }

@@ -113,6 +113,8 @@ type Finding struct {
 	// Weight is the share of what is in flight that the finding holds, 0 to 1,
 	// where it is not Blocked of Total (a lock's waiters can be more than its requests).
 	Weight float64 `json:"-"`
+	// Locks are the addresses of all locks of a deadlock.
+	Locks []string `json:"-"`
 	// Outranks lifts a cause above shares: see verdict.go.
 	Outranks int `json:"-"`
 }
@@ -124,7 +126,8 @@ type Holder struct {
 	Function  string   `json:"function"`            // the function inside which it holds the lock
 	State     string   `json:"state,omitempty"`     // "runnable", "IO wait", …
 	Wait      string   `json:"wait,omitempty"`      // what it waits for itself, in words: "socket in net/http.(*persistConn).roundTrip"
-	Stack     []string `json:"stack,omitempty"`     // its frames, leaf first, cut to a few
+	Stack     []string `json:"stack,omitempty"`     // its frames, leaf first, from where it waits to where it holds
+	Brief     []string `json:"-"`                   // the same for people: the standard library's frames left out
 	Count     int64    `json:"count,omitempty"`     // how many goroutines fit, where it is more than one
 	// Confidence is high where its receiver proves it inside the very object,
 	// medium where it is past the line that locks, low where only the type tells.

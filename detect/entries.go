@@ -145,7 +145,9 @@ func (e *entries) holdAt(c *Crowd, m *stacks.Member, addr uint64, j int, guess b
 	}
 	t := f.Package + "." + f.Type
 	line, entry := e.line[f.Func]
-	if entry && line > 0 && f.Line > 0 && f.Line <= line {
+	// In a function written on one line, what it calls there tells that it has locked.
+	sameLine := entry && line > 0 && f.Line == line && j > 0 && j != c.Wait.Site && !primitive(c.Frames[j-1])
+	if entry && line > 0 && f.Line > 0 && f.Line <= line && !sameLine {
 		entry = false // not yet past the line that locks
 		if c.Wait.Kind.IsLock() || f.Line < line {
 			return noHolder
@@ -155,6 +157,9 @@ func (e *entries) holdAt(c *Crowd, m *stacks.Member, addr uint64, j int, guess b
 	inside := ByReceiver
 	if entry {
 		inside = ByEntry
+	}
+	if known && addr != 0 && recv.Addr() == addr && !entry && (guess || inOneWait(c)) {
+		return ByReceiver // it was given the lock itself, or an object that begins with it
 	}
 	if known && f.Type != "" {
 		off, hasOffset := e.offset[t]

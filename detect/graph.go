@@ -73,7 +73,8 @@ func (g *WaitFor) hold(c *Crowd, byType map[string][]*entries) {
 			if own := c.Wait.Kind.IsLock() && j == c.Wait.Site; own && (!entry || e == g.entries[c]) {
 				continue // where it waits it is inside only what its function locked before
 			}
-			if entry && line > 0 && f.Line > 0 && f.Line <= line {
+			sameLine := f.Line == line && j > 0 && j != c.Wait.Site && !primitive(c.Frames[j-1])
+			if entry && line > 0 && f.Line > 0 && f.Line <= line && !sameLine {
 				continue
 			}
 			how := ByReceiver

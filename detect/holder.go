@@ -182,7 +182,7 @@ func (v *View) lockOf(c *Crowd) *LockSet {
 func describeHolder(found []Standing) *Holder {
 	s := found[0]
 	f := s.Crowd.Frames[s.Frame]
-	h := &Holder{Function: f.Func, State: s.Crowd.Reason, Stack: shortStack(s.Crowd.Frames, operation(s.Crowd), s.Frame), Confidence: Medium}
+	h := &Holder{Function: f.Func, State: s.Crowd.Reason, Stack: Names(between(s.Crowd.Frames, operation(s.Crowd), s.Frame)), Brief: shortStack(s.Crowd.Frames, operation(s.Crowd), s.Frame), Confidence: Medium}
 	switch {
 	case s.How == ByEntry:
 		h.Confidence = High
@@ -220,8 +220,13 @@ func WaitsIn(c *Crowd) string {
 	if c.Wait.ByName && c.Wait.Op == stacks.Chan && c.Wait.Send {
 		what = "sending to a channel"
 	}
-	if site := c.Site(); site != nil {
-		return fmt.Sprintf("%s in %s", what, site.Func)
+	site := c.Site()
+	if site == nil {
+		return what
+	}
+	what += " in " + site.Func
+	if site.Std {
+		what += calledFrom(c) // whose call it is says more than the library's function
 	}
 	return what
 }
@@ -251,22 +256,44 @@ func notInside(v *View, l *LockSet) string {
 	if c, _ := l.Nested(); all > 0 && 2*aged > all && c == nil {
 		return "nobody is seen inside the functions that lock it, and most have waited for minutes: it was probably never released (leaked, not contended)"
 	}
-	return "nobody is seen inside the functions that lock it: its holder came and went, or it was never released; a second snapshot tells"
+	return "nobody is seen inside the functions that lock it: its holder came and went, or it was never released; a debug=2 dump taken twice, a minute apart, tells"
 }
 
-// shortStack cuts a stack to what a reader needs: from the site to the frame
-// that holds the lock and its caller. A function that recurses stands once.
-func shortStack(frames []*stacks.Frame, from, to int) []string {
-	const most = 8 // a holder's story fits a screen beside the rest of the report
+// between are the frames from where a goroutine waits to the one that holds
+// the lock and its caller.
+func between(frames []*stacks.Frame, from, to int) []*stacks.Frame {
 	to = min(to+2, len(frames))
 	if from >= to {
 		from = 0
 	}
+	return frames[from:to]
+}
+
+// shortStack cuts a stack to what a reader needs. The standard library's own
+// frames in a row are told by their first, since the fault is hardly ever
+// there; a function that recurses stands once.
+func shortStack(frames []*stacks.Frame, from, to int) []string {
+	const (
+		most = 9 // a holder's story fits a screen beside the rest of the report
+		row  = 3 // fewer are as short as saying that they are left out
+	)
+	frames = between(frames, from, to)
 	var out []string
-	for _, name := range Names(frames[from:to]) {
-		if len(out) == 0 || out[len(out)-1] != name {
+	for i := 0; i < len(frames); {
+		n := 1
+		for frames[i].Std && i+n < len(frames) && frames[i+n].Std {
+			n++
+		}
+		if n < row {
+			n = 1
+		}
+		if name := frames[i].Func; len(out) == 0 || out[len(out)-1] != name {
 			out = append(out, name)
 		}
+		if n > 1 {
+			out = append(out, fmt.Sprintf("… %d more of the standard library …", n-1))
+		}
+		i += n
 	}
 	if n := len(out); n > most {
 		out = append(append(out[:most-3:most-3], fmt.Sprintf("… %d more …", n-most+1)), out[n-2:]...)

@@ -132,16 +132,16 @@ func addresses(p *Pass, v *View, l *LockSet, f *Finding) {
 	}
 	stuck, of := p.sameGoroutines(dl)
 	if of > 0 {
-		what := "a convoy, whose members change"
-		if 10*stuck >= 9*of {
-			what = "they are stuck"
-		}
-		f.Evidence = append(f.Evidence, Evidence{Text: fmt.Sprintf("%s of %s waiters stood there in %s already: %s", Thousands(float64(stuck)), Thousands(float64(of)), p.Earlier.Name, what), Input: names.Name, Count: float64(stuck)})
+		// A keep-alive connection's goroutine serves one request after another, so
+		// the same ids a second later prove no single wait.
+		f.Evidence = append(f.Evidence, Evidence{Text: fmt.Sprintf("%s of %s waiters are goroutines that stood there in %s too", Thousands(float64(stuck)), Thousands(float64(of)), p.Earlier.Name), Input: names.Name, Count: float64(stuck)})
 	}
 	switch {
 	case f.Holder != nil:
 	case of > 0 && 10*stuck >= 9*of:
-		f.Holds = "nobody is seen inside the functions that lock it, and the same goroutines wait in both dumps: it was never released (leaked, not contended)"
+		if !strings.Contains(f.Holds, "leaked") {
+			f.Holds = "nobody is seen inside the functions that lock it, and the same goroutines wait in both dumps: one long hold, or never released; ages of minutes in a later dump tell"
+		}
 	case of > 0:
 		f.Holds = "nobody is seen inside the functions that lock it, and its waiters change: it is held often and briefly"
 	case p.neverReleased(l):

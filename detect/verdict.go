@@ -2,6 +2,7 @@ package detect
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -116,7 +117,7 @@ func foldDeadlocks(all []Finding) {
 		}
 		for j := range all {
 			f := &all[j]
-			if i == j || f.Process != d.Process || f.Lock == "" || f.Lock != d.Lock && f.Function != d.Function {
+			if i == j || f.Process != d.Process || f.Lock == "" || f.Lock != d.Lock && !slices.Contains(d.Locks, f.Lock) && f.Function != d.Function {
 				continue
 			}
 			f.Severity, f.Holder, f.Holds, f.Next = Info, nil, "", nil

@@ -58,7 +58,7 @@ func next(l *detect.LockSet, f *detect.Finding) []string {
 			"admit fewer requests at once until it is shorter",
 		}
 	}
-	inside := l.Site.Func
+	inside := f.Function
 	if f.Holder != nil && f.Holder.Confidence != detect.Low {
 		inside = f.Holder.Function
 	}
@@ -73,7 +73,7 @@ func next(l *detect.LockSet, f *detect.Finding) []string {
 	case l.Site.Std:
 		out = append(out, "this lock is the standard library's: call it less often, or from fewer goroutines")
 	default:
-		out = append(out, "take a second dump some seconds later: the same goroutines in the same place mean it was never released, others mean it is held often")
+		out = append(out, "take ?debug=2 dumps a minute apart: ages of minutes mean that it was never released, waiters that change mean that it is held often")
 	}
 	return append(out, "shorten or split the lock (by key, or copy on write); until then admit fewer requests at once")
 }

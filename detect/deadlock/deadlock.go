@@ -106,7 +106,11 @@ func report(p *detect.Pass, v *detect.View, g *detect.WaitFor, cycle []edge) {
 	}
 	first := biggest(g, cycle)
 	site := siteOf(g, first.holds)
-	f := detect.Finding{Wait: string(site.Wait.Kind), Confidence: detect.Medium, Outranks: -1, Lock: fmt.Sprintf("0x%x", uint64(first.holds))}
+	var locks []string
+	for _, e := range cycle {
+		locks = append(locks, fmt.Sprintf("0x%x", uint64(e.holds)))
+	}
+	f := detect.Finding{Wait: string(site.Wait.Kind), Confidence: detect.Medium, Outranks: -1, Lock: fmt.Sprintf("0x%x", uint64(first.holds)), Locks: locks}
 	proven := false
 	switch {
 	case entered && (len(cycle) > 1 || aged):

@@ -112,7 +112,7 @@ func run(p *detect.Pass) error {
 		for _, l := range found {
 			n = max(n, l.n)
 		}
-		p.RuleOut("no more than %s parked at any one site, without sign that it is for good", detect.Thousands(n))
+		p.RuleOut("outside handlers, no more than %s parked at any one site, without sign that it is for good", detect.Thousands(n))
 		return nil
 	}
 	sort.Slice(leaks, func(i, j int) bool {

@@ -76,6 +76,8 @@ func report(p *detect.Pass, v *detect.View, s *detect.SiteSum) {
 			f.Holder = detect.DescribeCrowd(past, frame)
 			f.Holder.Count = int64(n)
 			f.Summary += fmt.Sprintf("; %s past it, %s", detect.Thousands(n), f.Holder.Wait)
+		} else {
+			f.Holds = "nobody is seen past the wait: who has a permit is elsewhere, or permits were not given back; look for a return without release"
 		}
 	}
 	if p.Block != nil && p.Block != v && !p.Block.Cumulative {

@@ -35,7 +35,11 @@ func (p *page) holder(f *detect.Finding, brief bool) {
 	}
 	p.field("locks", f.Holds)
 	if !brief && !slices.Equal(h.Stack, []string{h.Function}) {
-		p.stack("its stack", h.Stack, maxFrames)
+		stack := h.Brief
+		if p.top == 0 || len(stack) == 0 {
+			stack = h.Stack
+		}
+		p.stack("its stack", stack, maxFrames)
 	}
 }
 
@@ -111,7 +115,7 @@ func theirWait(h *detect.Holder) string {
 }
 
 // maxFrames of a holder's stack leave the screen to the rest of the report.
-const maxFrames = 8
+const maxFrames = 12
 
 // stack prints at most limit frames, leaf first, each on its own line, the
 // first after key.

@@ -355,11 +355,7 @@ func (p *page) reading(list []string) {
 		n = min(n, maxNotes)
 	}
 	for _, s := range list[:n] {
-		text := "note: " + p.local(s)
-		if p.top > 0 {
-			text = cut(Printable(text), p.width)
-		}
-		p.block(dim, "", text)
+		p.block(dim, "", "note: "+p.local(s))
 	}
 	if more := len(list) - n; more > 0 {
 		p.block(dim, "", fmt.Sprintf("and %d more: --top 0 lists them", more))
