@@ -241,6 +241,9 @@ func nothing(passes []*Pass, findings []Finding) string {
 	if len(looked) == 0 {
 		return "could not look: no input that a detector can work from was read"
 	}
+	if only := passes[0].Options.Detectors; len(only) > 0 {
+		return fmt.Sprintf("nothing found by %s, which alone looked: %s", strings.Join(only, " and "), strings.Join(looked, "; "))
+	}
 	if len(findings) > 0 {
 		return "nothing found that holds a material share: " + strings.Join(looked, "; ")
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -95,6 +96,17 @@ func Load(ctx context.Context, args []string, opt Options) *Bundle {
 }
 
 func (l *loader) load(ctx context.Context, args []string) *Bundle {
+	// A file named twice (by two globs) would pass for two moments of a process.
+	var twice []string
+	seen := map[string]bool{}
+	args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
+		again := seen[arg] && arg != "-"
+		if again {
+			twice = append(twice, arg)
+		}
+		seen[arg] = true
+		return again
+	})
 	parts := make([]*Bundle, len(args))
 	var fetches sync.WaitGroup
 	for i, arg := range args {
@@ -117,6 +129,9 @@ func (l *loader) load(ctx context.Context, args []string) *Bundle {
 	b := &Bundle{}
 	for _, p := range parts {
 		b.add(p)
+	}
+	for _, arg := range twice {
+		b.pass(DisplayName(arg), "given twice")
 	}
 	return b
 }

@@ -331,7 +331,10 @@ func blocked(f *detect.Finding) string {
 		inScope = float64(f.RequestsBlocked)
 	}
 	text := number(inScope) + " " + unit
-	if f.Total > 0 && inScope <= f.Total {
+	if f.Unit == detect.Contentions {
+		// Their share is of the delay, which the verdict tells, not of their number.
+		text = fmt.Sprintf("%s of %s %s", number(inScope), number(f.Total), unit)
+	} else if f.Total > 0 && inScope <= f.Total {
 		text = fmt.Sprintf("%s of %s %s (%s)", number(inScope), number(f.Total), unit, percent(inScope/f.Total))
 	}
 	// More wait than there are requests where helpers or background work wait too.

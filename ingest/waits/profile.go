@@ -59,9 +59,7 @@ func fromProfile(name string, p *profile.Profile, kind Kind) (*Profile, error) {
 		}
 	}
 	out.Warnings = append(out.Warnings, table.Warnings()...)
-	if len(out.Sites) == 0 {
-		out.Warnings = append(out.Warnings, "the profile is empty: either it is off, as it is by default (switch it on with runtime.SetBlockProfileRate or runtime.SetMutexProfileFraction), or no wait has ended so far; it does not show that nothing waits")
-	}
+	empty := len(out.Sites) == 0
 	out.dropEmpty()
 	if out.Dropped > 0 {
 		out.Warnings = append(out.Warnings, fmt.Sprintf("%d stacks with negative values were left out", out.Dropped))
@@ -72,6 +70,13 @@ func fromProfile(name string, p *profile.Profile, kind Kind) (*Profile, error) {
 		kind, known = kindOf(name, out.Sites)
 	}
 	out.Kind = kind
+	if empty {
+		on := "runtime.SetBlockProfileRate"
+		if kind == Mutex {
+			on = "runtime.SetMutexProfileFraction"
+		}
+		out.Warnings = append(out.Warnings, "the profile is empty: it is off, as it is by default ("+on+" switches it on), or no wait has ended so far; it does not show that nothing waits")
+	}
 	if !known && len(out.Sites) > 0 {
 		out.Warnings = append(out.Warnings, "neither the stacks nor the name say whether this is a block or a mutex profile: it is read as a block profile")
 	}

@@ -118,7 +118,11 @@ func TestFromProfileEmpty(t *testing.T) {
 		if p.Kind != want || len(p.Sites) != 0 || len(p.Warnings) != 1 {
 			t.Errorf("%s: kind %s, %d sites, warnings %q", name, p.Kind, len(p.Sites), p.Warnings)
 		}
-		for _, part := range []string{"empty", "SetBlockProfileRate", "SetMutexProfileFraction"} {
+		on := "SetBlockProfileRate"
+		if want == Mutex {
+			on = "SetMutexProfileFraction"
+		}
+		for _, part := range []string{"empty", on} {
 			if !strings.Contains(p.Warnings[0], part) {
 				t.Errorf("warning %q does not mention %s", p.Warnings[0], part)
 			}
