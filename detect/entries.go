@@ -88,7 +88,7 @@ func primitive(f *stacks.Frame) bool {
 	case f.Package == "sync" || f.Package == "internal/sync":
 		return f.Type == "Mutex" || f.Type == "RWMutex" || f.Type == "rlocker"
 	}
-	return f.Type == "fdMutex" || strings.HasPrefix(f.Name, "Lock") || strings.HasPrefix(f.Name, "RLock")
+	return f.Type == "fdMutex" || f.Name == "Lock" || f.Name == "RLock"
 }
 
 // hold says whether a goroutine is inside the lock: at which frame, and on
@@ -133,7 +133,7 @@ func (e *entries) holdAt(c *Crowd, m *stacks.Member, addr uint64, j int, guess b
 	if m != nil && j < len(m.Args) {
 		recv = m.Args[j]
 	}
-	known := recv.Addr() != 0 && !recv.Stale()
+	known := recv.Addr() != 0 && !recv.Stale() && !e.foreign[f.Package+"."+f.Type]
 	if line, ok := e.through[f.Func]; ok && f.Line > line && e.below(c.Frames[j+1:]) >= 0 {
 		switch {
 		case f.Package == "internal/poll" && known && addr != 0 && recv.Addr() == addr:

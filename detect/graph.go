@@ -43,7 +43,7 @@ func (v *View) Graph() *WaitFor {
 		}
 	}
 	for _, c := range v.Crowds {
-		if c.Group != nil && !wakingUp(c) && !c.Wait.Release {
+		if c.Group != nil && !c.Wait.Release {
 			g.hold(c, byType)
 		}
 	}

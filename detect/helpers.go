@@ -11,7 +11,7 @@ import (
 func (v *View) followHelpers() {
 	started := v.started()
 	for _, c := range v.Crowds {
-		if !c.Request || c.Telemetry.Is {
+		if !c.Request {
 			continue
 		}
 		switch c.Wait.Kind {
@@ -20,6 +20,16 @@ func (v *View) followHelpers() {
 			if !c.Wait.ByName || c.Wait.Op != stacks.Chan {
 				continue
 			}
+		case stacks.Socket:
+			// An HTTP/2 client's call is made by a goroutine of its own, which may be
+			// waiting for the connection to have room for another stream.
+			if !c.Wait.Answer || !strings.HasSuffix(strings.ToLower(c.Site().Func), "clientconn).roundtrip") {
+				continue
+			}
+			if through, helped := started.why(c); through != nil && through.Wait.Kind == stacks.Pool {
+				c.Through, c.helped = through, helped
+			}
+			continue
 		default:
 			continue
 		}
@@ -27,9 +37,25 @@ func (v *View) followHelpers() {
 			c.Through = v.leader()
 			continue
 		}
-		c.Through, c.helped = started.why(c)
+		through, helped := started.why(c)
+		switch {
+		case through == nil:
+			continue
+		case c.Telemetry.Is:
+			// Telemetry that waits for its own helpers is telemetry still; a collector
+			// that asks a database makes the scrape wait for that.
+			if through.Telemetry.Is {
+				continue
+			}
+		case through.Wait.Kind == stacks.Socket && !through.Wait.Answer && !c.Wait.Group && !ownResolver(through):
+			continue // a raw read beside a channel is as likely a copy between two clients
+		}
+		c.Through, c.helped = through, helped
 	}
 }
+
+// ownResolver reports whether a crowd asks a name server on behalf of package net.
+func ownResolver(c *Crowd) bool { return c.Site() != nil && c.Site().Package == "net" }
 
 // leader is the crowd of singleflight's leaders: those who make the call that
 // all others of the key wait for.
@@ -140,7 +166,7 @@ func (h helpers) why(c *Crowd) (*Crowd, float64) {
 	var all float64
 	for i := max(c.Wait.Site, 0); i < len(c.Frames); i++ {
 		f := c.Frames[i]
-		if i > c.Wait.Site && (handlerRoot[frameKey(f)] || serverRoot[frameKey(f)]) {
+		if i > c.Wait.Site && (handlerRoot[stacks.Key(f)] || serverRoot[stacks.Key(f)]) {
 			break
 		}
 		for _, o := range h.byParent[f.Func] {

@@ -53,7 +53,7 @@ func holders(v *View, l *LockSet, addr uint64) (found []Standing, past int) {
 		if c.Wait.Release {
 			continue // it has let go
 		}
-		if e.waiters[c] && (addr == 0 || !waitsForOther(c, addr)) || wakingUp(c) {
+		if e.waiters[c] && (addr == 0 || !waitsForOther(c, addr)) {
 			continue
 		}
 		if c.Group == nil || len(c.Group.Members) == 0 {
@@ -103,21 +103,6 @@ func waitsForOther(c *Crowd, addr uint64) bool {
 		n--
 	}
 	return n > 0
-}
-
-// wakingUp reports whether c was given or is about to try for a lock: its
-// state says it runs, its leaf is still inside sync's Lock.
-func wakingUp(c *Crowd) bool {
-	if c.Wait.Kind != stacks.Runnable && c.Wait.Kind != stacks.Running {
-		return false
-	}
-	for i := 0; i < c.Wait.Site && i < len(c.Frames); i++ {
-		f := c.Frames[i]
-		if (f.Package == "sync" || f.Package == "internal/sync") && (f.Name == "lockSlow" || f.Name == "Lock" || f.Name == "RLock") {
-			return true
-		}
-	}
-	return false
 }
 
 // HolderOf describes who holds a lock of v. Where nobody seems to, it says in

@@ -80,6 +80,9 @@ func lockFinding(p *Pass, v *View, l *LockSet, n float64) Finding {
 	}
 	if l.Telemetry.ByWord {
 		f.Confidence = Weaker(f.Confidence, Medium)
+		if f.Severity == Critical {
+			f.Severity = Warning // a word is no ground for more
+		}
 		f.Warnings = append(f.Warnings, fmt.Sprintf("counted as telemetry only by the word %q in its name or path", l.Telemetry.Name))
 	}
 	if v.Kind == Stacks {

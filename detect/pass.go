@@ -213,13 +213,17 @@ func (f *Finding) Name(site *stacks.Frame) {
 }
 
 // FirstCaller is the first frame above i outside the standard library and
-// outside site's own package: whose code it is that asked.
+// outside the site's own repository: whose code it is that asked.
 func FirstCaller(frames []*stacks.Frame, i int) *stacks.Frame {
 	if i < 0 || i >= len(frames) {
 		return nil
 	}
+	site := frames[i]
 	for _, f := range frames[i+1:] {
-		if !f.Std && f.Package != frames[i].Package && f.Package != "" && f.Package != "runtime" {
+		if f.Std || f.Package == "" || f.Package == "runtime" {
+			continue
+		}
+		if site.Std || f.Package != site.Package && stacks.Repository(f.Package) != stacks.Repository(site.Package) || site.Module == "" && f.Package != site.Package {
 			return f
 		}
 	}

@@ -14,37 +14,35 @@ var handlerRoot = map[string]bool{
 	"net/http.http2serverConn.runHandler": true, "golang.org/x/net/http2.serverConn.runHandler": true, "net/http/internal/http2.serverConn.runHandler": true,
 	"google.golang.org/grpc.Server.handleStream": true, "google.golang.org/grpc.Server.processUnaryRPC": true, "google.golang.org/grpc.Server.processStreamingRPC": true, "google.golang.org/grpc.Server.processRPC": true,
 	"net/rpc.service.call": true, "github.com/miekg/dns.Server.serveDNS": true,
-	"github.com/apache/thrift/lib/go/thrift.TSimpleServer.processRequests": true,
-	"github.com/cloudwego/kitex/server.server.invokeHandleEndpoint":        true,
-	"github.com/aws/aws-lambda-go/lambda.callBytesHandlerFunc":             true,
+	"github.com/cloudwego/kitex/server.server.invokeHandleEndpoint": true,
+	"github.com/aws/aws-lambda-go/lambda.callBytesHandlerFunc":      true,
 }
 
 // IsRequest reports whether a stack (leaf first) is a server's request: its
-// handler, or what the handler calls. A goroutine that a handler started to
-// run another handler in (http.TimeoutHandler, a middleware's own) is its helper, not a second request.
+// handler, or what the handler calls.
 func IsRequest(frames []*stacks.Frame) bool {
-	handler, root := false, false
 	for i, f := range frames {
-		key := frameKey(f)
-		switch {
-		case serverRoot[key]:
-			root = true
-			handler = handler || key != "net/http.conn.serve" && key != "github.com/valyala/fasthttp.Server.serveConn" || servesRequest(frames[:i], f)
-		case handlerRoot[key]:
-			handler = true
+		key := stacks.Key(f)
+		if handlerRoot[key] || serverRoot[key] && (!connection[key] || servesRequest(frames[:i], f)) {
+			return true
 		}
 	}
-	if !handler || root {
-		return handler
-	}
-	// A stack that was cut at its root is a request all the same.
-	last := frames[len(frames)-1]
-	return !(stacks.Owner(last) != last.Func && len(frames) < cutDepth)
+	return false
 }
 
-// cutDepth is the least depth at which the runtime cuts stacks (32 frames in
-// profiles up to Go 1.22); a shorter one shows its root.
-const cutDepth = 32
+// rooted reports whether a stack shows the server that called its handler. One
+// that does not was cut at its root, or is run by something that is no server known here.
+func rooted(frames []*stacks.Frame) bool {
+	for _, f := range frames {
+		if serverRoot[stacks.Key(f)] {
+			return true
+		}
+	}
+	return false
+}
+
+// connection are the server roots that a connection's goroutine has between requests too.
+var connection = map[string]bool{"net/http.conn.serve": true, "github.com/valyala/fasthttp.Server.serveConn": true}
 
 // serverRoot names what a server runs a connection or a call in.
 var serverRoot = map[string]bool{
@@ -69,13 +67,6 @@ func servesRequest(below []*stacks.Frame, root *stacks.Frame) bool {
 }
 
 var connPlumbing = map[string]bool{"bufio": true, "crypto/tls": true, "net": true, "io": true, "sync": true, "internal/sync": true, "runtime": true, "internal/poll": true, "context": true, "time": true, "syscall": true, "net/textproto": true}
-
-func frameKey(f *stacks.Frame) string {
-	if f.Type == "" {
-		return stacks.Unversioned(f.Package) + "." + f.Name
-	}
-	return stacks.Unversioned(f.Package) + "." + f.Type + "." + f.Name
-}
 
 // IsProfiler reports whether a stack is the one that wrote the dump or is
 // otherwise about reporting (a test's alarm, a panic in progress): no part of
@@ -107,7 +98,7 @@ func isParked(frames []*stacks.Frame, w stacks.Wait) bool {
 	case stacks.Pool:
 		return w.ByName && ownWorker(frames, w.Site)
 	case stacks.Socket:
-		return w.Site < 0 || asksForEvents(frames, w.Site) || !w.Answer && (readLoop(frames, w.Site) || ownReader(frames, w.Site))
+		return w.Site < 0 || streams(frames, w) || libraryOnly(frames, w.Site) || !w.Answer && (readLoop(frames, w.Site) || ownReader(frames, w.Site))
 	case stacks.Syscall:
 		return w.Site < 0 || frames[w.Site].Package == "os/signal" || frames[w.Site].Package == "os" || frames[w.Site].Package == "os/exec" || readLoop(frames, w.Site)
 	}
@@ -134,53 +125,54 @@ func ownReader(frames []*stacks.Frame, site int) bool {
 		if f.Std || f.Package == "runtime" {
 			continue
 		}
-		if f.Package == "main" || module != "" && repository(f.Package) != module {
+		if f.Package == "main" || module != "" && stacks.Repository(f.Package) != module {
 			return false
 		}
-		module = repository(f.Package)
+		module = stacks.Repository(f.Package)
 	}
 	return module != ""
 }
 
-// repository is the part of an import path that names the repository: host,
-// owner and name on the large hosts, host and name elsewhere.
-func repository(pkg string) string {
-	host, rest, _ := strings.Cut(pkg, "/")
-	n := 1
-	switch host {
-	case "github.com", "gitlab.com", "bitbucket.org", "golang.org", "gitea.com", "codeberg.org":
-		n = 2
+// streams reports whether a goroutine outside any handler reads a stream: a
+// response's body, the messages of an RPC that is no single call, what a
+// library's subscription receives, or one end of a copy between two
+// connections. What comes there comes when it comes (a watch, a log, a tunnel).
+func streams(frames []*stacks.Frame, w stacks.Wait) bool {
+	switch stacks.Key(frames[w.Site]) {
+	case "net/http.bodyEOFSignal.Read", "net/http.http2transportResponseBody.Read", "golang.org/x/net/http2.transportResponseBody.Read", "net/http/internal/http2.transportResponseBody.Read":
+		return true
 	}
-	for i, c := range rest {
-		if c == '/' {
-			if n--; n == 0 {
-				return pkg[:len(host)+1+i]
-			}
+	recv := false
+	for _, f := range frames {
+		if stacks.AsksForEvents(f) {
+			return true
 		}
-	}
-	return pkg
-}
-
-// asksForEvents looks at the code that called the client library at site, two
-// frames of it: whether it polls, watches or receives rather than asks.
-func asksForEvents(frames []*stacks.Frame, site int) bool {
-	lib := repository(frames[site].Package)
-	n := 0
-	for _, f := range frames[site:] {
-		if f.Std || f.Package == "runtime" || repository(f.Package) == lib && f.Package != "main" {
-			continue
-		}
-		for _, w := range stacks.Words(f.Name) {
-			switch w {
-			case "poll", "poller", "watch", "watcher", "subscribe", "receive", "recv", "listen", "stream", "accept", "pull", "notify", "notification", "notifications", "heartbeat":
-				return true
-			}
-		}
-		if n++; n == 2 {
+		switch f.Func {
+		case "io.Copy", "io.CopyBuffer":
+			return !w.Answer
+		case "google.golang.org/grpc.(*clientStream).RecvMsg":
+			recv = true
+		case "google.golang.org/grpc.invoke", "google.golang.org/grpc.(*ClientConn).Invoke":
 			return false
 		}
 	}
-	return false
+	return recv
+}
+
+// libraryOnly reports whether all of a stack that is not standard library comes from
+// the module cache: a library's own goroutine, at its own work.
+func libraryOnly(frames []*stacks.Frame, site int) bool {
+	any := false
+	for _, f := range frames[site:] {
+		if f.Std || f.Package == "runtime" {
+			continue
+		}
+		if f.Module == "" {
+			return false
+		}
+		any = true
+	}
+	return any
 }
 
 // readLoop reports whether a goroutine reads message after message: its
@@ -199,6 +191,9 @@ func readLoop(frames []*stacks.Frame, site int) bool {
 			continue
 		}
 		n++
+		if own := frames[site]; !own.Std && stacks.Repository(own.Package) != stacks.Repository(frames[i].Package) {
+			continue // it hands what it read to code that asks elsewhere
+		}
 		reads, loops := false, false
 		for _, w := range stacks.Words(frames[i].Name) {
 			switch w {

@@ -72,7 +72,7 @@ func TestIsRequest(t *testing.T) {
 		{"a handler whose stack was cut at the root", []string{"main.h", "net/http.HandlerFunc.ServeHTTP", "example.com/mux.(*Router).ServeHTTP"}, true},
 		{"an idle connection", []string{"net/http.(*connReader).Read", "bufio.(*Reader).fill", "bufio.(*Reader).Peek", "net/http.(*conn).serve"}, false},
 		{"a TLS handshake", []string{"net.(*conn).Read", "crypto/tls.(*Conn).readRecord", "crypto/tls.(*Conn).HandshakeContext", "net/http.(*conn).serve"}, false},
-		{"what http.TimeoutHandler starts", []string{"main.h", "net/http.HandlerFunc.ServeHTTP", "net/http.(*timeoutHandler).ServeHTTP.func1"}, false},
+		{"what http.TimeoutHandler starts", []string{"main.h", "net/http.HandlerFunc.ServeHTTP", "net/http.(*timeoutHandler).ServeHTTP.func1"}, true}, // its starter shows that it is a helper
 		{"HTTP/2", []string{"main.h", "net/http.HandlerFunc.ServeHTTP", "net/http.(*http2serverConn).runHandler"}, true},
 		{"gRPC", []string{"main.(*srv).Get", "example.com/pb._Shop_Get_Handler", "google.golang.org/grpc.(*Server).processUnaryRPC", "google.golang.org/grpc.(*Server).handleStream"}, true},
 		{"fasthttp", []string{"main.h", "github.com/valyala/fasthttp.CompressHandlerBrotliLevel.func1", "github.com/valyala/fasthttp.(*Server).serveConn", "github.com/valyala/fasthttp.(*workerPool).workerFunc"}, true},

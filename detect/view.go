@@ -202,6 +202,7 @@ func (c *Crowd) backPressure(opt Options) bool {
 // depend on the others.
 func (v *View) finish() {
 	sort.SliceStable(v.Crowds, func(i, j int) bool { return v.Crowds[i].N > v.Crowds[j].N })
+	v.nestedHandlers()
 	v.parkServed()
 	v.semaphores()
 	var busy float64
@@ -225,6 +226,35 @@ func (v *View) finish() {
 	}
 }
 
+// nestedHandlers finds the handlers that another handler runs in a goroutine
+// of its own (http.TimeoutHandler, a middleware's own): each is a helper of the
+// request that started it, not a second request.
+func (v *View) nestedHandlers() {
+	serving := map[string]bool{} // functions on the stacks that show their server
+	var others []*Crowd
+	for _, c := range v.Crowds {
+		switch {
+		case !c.Request:
+		case rooted(c.Frames):
+			for _, f := range c.Frames {
+				serving[f.Func] = true
+			}
+		default:
+			others = append(others, c)
+		}
+	}
+	for _, c := range others {
+		nested := c.Group != nil && c.Group.CreatedBy != nil && serving[c.Group.CreatedBy.Func]
+		for p := parent(root(c.Frames).Func); p != "" && !nested; p = parent(p) {
+			nested = serving[p]
+		}
+		if nested {
+			c.Request = false
+			c.Parked = isParked(c.Frames, c.Wait)
+		}
+	}
+}
+
 // parkServed parks goroutines outside handlers that read what comes from the
 // other end of a connection this process accepted, and HTTP clients that may
 // be calling this very process, as a load test does: each has a connection on
@@ -235,7 +265,7 @@ func (v *View) parkServed() {
 	for _, c := range v.Crowds {
 		for i, f := range c.Frames {
 			switch {
-			case f.Func == "net/http.(*conn).serve":
+			case f.Func == "net/http.(*conn).serve" && c.Request:
 				conns += c.N
 			case f.Package == "internal/poll" && f.Name == "Accept":
 				for _, caller := range c.Frames[i:] {
@@ -290,7 +320,7 @@ func (v *View) semaphores() {
 		switch {
 		case c.Wait.Kind == stacks.Chan && c.Wait.Send:
 			c.Wait.Kind, c.Wait.ByName = stacks.Pool, true
-		case c.Wait.Kind == stacks.Cond && !c.Wait.Group && conds < maxConds:
+		case c.Wait.Kind == stacks.Cond && !c.Wait.Group && conds < maxConds && stacks.TakesPermit(site):
 			conds++
 			if past, _, n := v.Past(c); past != nil && n < c.N {
 				c.Wait.Kind, c.Wait.ByName = stacks.Pool, true
@@ -305,7 +335,7 @@ func (v *View) semaphores() {
 func (v *View) Past(c *Crowd) (past *Crowd, frame int, n float64) {
 	for i := c.Wait.Site; i < len(c.Frames); i++ {
 		f := c.Frames[i]
-		if handlerRoot[frameKey(f)] || serverRoot[frameKey(f)] {
+		if handlerRoot[stacks.Key(f)] || serverRoot[stacks.Key(f)] {
 			break
 		}
 		if f.Std || f.Line == 0 {

@@ -270,9 +270,9 @@ func report(p *detect.Pass, v *detect.View, leaks []*place) {
 	case byNumber:
 		f.Confidence, how = detect.Medium, "each taken alone looks idle; the number is the finding"
 		f.Warnings = append(f.Warnings, "one snapshot: a second one some minutes later shows whether they grow")
-		if top.kind != stacks.Idle {
-			// Workers, actors and cached workflows park in thousands by design. A helper
-			// that a library starts for each pool or connection does not.
+		if !perPool(top) {
+			// Workers, actors, cached workflows and idle connections to many hosts park
+			// in thousands by design. What a library starts for each pool does not.
 			f.Severity, f.Confidence = detect.Info, detect.Low
 		}
 	}
@@ -319,6 +319,13 @@ func grewBy(ls []*place) float64 {
 		n += l.n - l.before
 	}
 	return n
+}
+
+// perPool reports whether a place is a helper that is started for each pool or
+// each connection of one, of which a process has a handful, or a connection that waits for its
+// response's body to be read.
+func perPool(l *place) bool {
+	return l.site.Package == "database/sql" || l.site.Type == "mysqlConn" || l.site.Type == "persistConn" && l.crowds[0].Wait.Op == stacks.Select && l.site.Name == "readLoop"
 }
 
 func operation(l *place) string {

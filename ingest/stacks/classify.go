@@ -23,14 +23,16 @@ func Classify(frames []*Frame, reason string) Wait {
 	if w.Release {
 		return w // whatever its state: it is inside the lock's slow path
 	}
-	if state, woken := schedulerState(reason); woken && !(w.Site >= 0 && idleSite[siteKey(frames[w.Site])]) {
-		// The site is where its own code stands; a lock it waited for is no longer waited for.
-		w.Kind, w.LockFrame, w.Nil, w.Send = state, -1, false, false
+	// Woken or not, a goroutine inside a lock waits for it: those who were just
+	// given it are part of a convoy.
+	if state, woken := schedulerState(reason); woken && !w.Kind.IsLock() && !(w.Site >= 0 && idleSite[Key(frames[w.Site])]) {
+		// The site is where its own code stands; what it waited for, it has.
+		w.Kind, w.Nil, w.Send = state, false, false
 		return w
 	}
 	if w.Kind == Unknown && reason == "" && w.Site >= 0 && parkless(frames) {
 		w.Kind = Running
-		if idleSite[siteKey(frames[w.Site])] {
+		if idleSite[Key(frames[w.Site])] {
 			w.Kind = Idle
 		}
 	}
@@ -295,15 +297,10 @@ func isLockWrapper(f *Frame) bool {
 		return false
 	}
 	switch f.Name {
-	case "lock", "rlock", "rLock", "lockSlow", "doLock":
-		return true
+	case "Lock", "RLock", "lock", "rlock", "rLock", "lockSlow", "doLock":
+		return true // but not LockFunds: a method of the application's that locks is its caller
 	}
-	rest, ok := strings.CutPrefix(f.Name, "RLock")
-	if !ok {
-		rest, ok = strings.CutPrefix(f.Name, "Lock")
-	}
-	// LockInsideApply is a Lock with a remark; Locked and Locker are words of their own.
-	return ok && (rest == "" || 'A' <= rest[0] && rest[0] <= 'Z')
+	return false
 }
 
 // generated recognises the handlers that protocol compilers make: what they

@@ -23,8 +23,9 @@ type Frame struct {
 func NewFrame(name, file string, line int) *Frame {
 	name, file = cut(name), cut(file)
 	f := &Frame{File: file, Line: line}
-	f.Func = cleanName(name)
-	f.Package, f.Type, f.Name = splitName(f.Func)
+	name = stripVendor(stripBrackets(name))
+	pkg, typ, rest := splitName(name)
+	f.Func, f.Package, f.Type, f.Name = unescape(name), unescape(pkg), typ, unescape(rest)
 	var filePkg string
 	f.Module, f.Version, filePkg = fileModule(file)
 	// Up to Go 1.26 a closure of an inlined function carries its caller's
@@ -55,11 +56,8 @@ func (f *Frame) Library() string {
 	return f.Module + "@" + f.Version
 }
 
-// cleanName strips what differs between builds and formats: generic arguments,
-// everything up to a vendor directory, and the escaped dot of a last path element.
-func cleanName(name string) string {
-	name = stripBrackets(name)
-	name = stripVendor(name)
+// unescape writes the dots of a path's last element (nats%2ego) as such.
+func unescape(name string) string {
 	if strings.Contains(name, "%") {
 		name = strings.ReplaceAll(name, "%2e", ".")
 		name = strings.ReplaceAll(name, "%2E", ".")
@@ -97,13 +95,14 @@ func stripVendor(s string) string {
 	return strings.TrimPrefix(s, "vendor/")
 }
 
-// splitName takes a cleaned name apart. Forms: pkg.F, pkg.(*T).M, pkg.T.M,
+// splitName takes apart a name without brackets and vendor directory, its
+// escapes still in. Forms: pkg.F, pkg.(*T).M, pkg.T.M,
 // pkg.F.func1, pkg.T.M-fm, pkg.init.0. Value receivers cannot be told from
 // closures of functions, except that Go's closures have known suffixes.
 func splitName(name string) (pkg, typ, rest string) {
-	// Package paths can hold dots, but only before the last slash, except
-	// where the last element itself has one (gopkg.in/yaml.v3), which names escape as %2e;
-	// after unescaping, a version-like element ("v3") after the dot is part of the path.
+	// Package paths can hold dots, but only before the last slash, except where
+	// the last element itself has one (gopkg.in/yaml.v3), which names escape as
+	// %2e. Where a tool has unescaped them, a version ("v3") after the dot is part of the path.
 	paren := strings.IndexByte(name, '(')
 	head := name
 	if paren >= 0 {
@@ -118,7 +117,7 @@ func splitName(name string) (pkg, typ, rest string) {
 	for {
 		next := name[dot+1:]
 		end := strings.IndexByte(next, '.')
-		if end < 0 || !isPathVersion(next[:end]) {
+		if end < 0 || !isPathVersion(next[:end]) && next[:end] != "go" { // a keyword is no identifier
 			break
 		}
 		dot += 1 + end
@@ -149,7 +148,7 @@ func firstElement(s string) string {
 }
 
 // isPathVersion recognises the elements that gopkg.in puts after a dot
-// ("v2", "v1") and the few other dotted last elements in use ("go", "js").
+// and modules of a later major version a slash ("v2").
 func isPathVersion(s string) bool {
 	if len(s) < 2 || s[0] != 'v' {
 		return false
@@ -351,4 +350,23 @@ func Words(name string) []string {
 		}
 	}
 	return out
+}
+
+// Repository is the part of an import path that names the repository: host,
+// owner and name on the large hosts, host and name elsewhere.
+func Repository(pkg string) string {
+	host, rest, _ := strings.Cut(pkg, "/")
+	n := 1
+	switch host {
+	case "github.com", "gitlab.com", "bitbucket.org", "golang.org", "gitea.com", "codeberg.org":
+		n = 2
+	}
+	for i, c := range rest {
+		if c == '/' {
+			if n--; n == 0 {
+				return pkg[:len(host)+1+i]
+			}
+		}
+	}
+	return pkg
 }

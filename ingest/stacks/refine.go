@@ -19,7 +19,7 @@ func (w *Wait) refine(frames []*Frame) {
 		}
 	}
 	site := frames[w.Site]
-	key := siteKey(site)
+	key := Key(site)
 	switch {
 	case !w.Kind.IsLock() && (client || idleSite[key] || w.Kind == Socket && (serverRead(frames, w.Site) || inReader(frames, w.Site)) || forClient(frames, w.Site) || forEvents(frames, w.Site)):
 		w.Kind = Idle
@@ -93,9 +93,9 @@ var plumbing = map[string]bool{
 	"net/textproto": true, "compress/gzip": true, "compress/flate": true, "encoding/binary": true, "internal/syscall/unix": true, "net/http/internal": true,
 }
 
-// siteKey is a frame's package without major version, receiver type and
+// Key is a frame's package without major version, receiver type and
 // function without closure suffixes, joined by dots: the key of the tables below.
-func siteKey(f *Frame) string {
+func Key(f *Frame) string {
 	name := f.Name
 	for {
 		head, tail, ok := cutLast(name, '.')
@@ -142,7 +142,7 @@ var idleSite = set(
 	"github.com/lib/pq.conn.watchCancel", "github.com/go-sql-driver/mysql.mysqlConn.startWatcher", "github.com/jackc/pgx/pgxpool.Pool.backgroundHealthCheck",
 	"github.com/jackc/pgx/pgconn/ctxwatch.ContextWatcher.Watch", "github.com/jackc/pgx/pgconn/internal/ctxwatch.ContextWatcher.Watch", "github.com/jackc/pgconn/internal/ctxwatch.ContextWatcher.Watch",
 	"google.golang.org/grpc/internal/transport.http2Client.reader", "google.golang.org/grpc/internal/transport.http2Client.keepalive", "google.golang.org/grpc/internal/transport.http2Server.HandleStreams",
-	"google.golang.org/grpc/internal/transport.http2Server.keepalive", "google.golang.org/grpc/internal/transport.controlBuffer.get", "google.golang.org/grpc/internal/transport.loopyWriter.run",
+	"google.golang.org/grpc/internal/transport.http2Server.keepalive", "google.golang.org/grpc/internal/transport.serverHandlerTransport.HandleStreams", "google.golang.org/grpc/internal/transport.serverHandlerTransport.runStream", "google.golang.org/grpc/internal/transport.controlBuffer.get", "google.golang.org/grpc/internal/transport.loopyWriter.run",
 	"google.golang.org/grpc/transport.http2Client.reader", "google.golang.org/grpc/transport.http2Server.HandleStreams", "google.golang.org/grpc/transport.http2Client.controller", "google.golang.org/grpc/transport.http2Server.controller",
 	"google.golang.org/grpc.ccBalancerWrapper.watcher", "google.golang.org/grpc.ccResolverWrapper.watcher", "google.golang.org/grpc/internal/grpcsync.CallbackSerializer.run", "google.golang.org/grpc.Server.Serve",
 	"google.golang.org/grpc.newClientStreamWithParams", "google.golang.org/grpc.Server.serverWorker",
@@ -154,6 +154,9 @@ var idleSite = set(
 var poolSite = set(
 	"database/sql.DB.conn", "net/http.Transport.getConn",
 	"golang.org/x/sync/semaphore.Weighted.Acquire", "golang.org/x/sync/errgroup.Group.Go",
+	"net/http.http2ClientConn.awaitOpenSlotForStreamLocked", "golang.org/x/net/http2.ClientConn.awaitOpenSlotForStreamLocked", "net/http/internal/http2.ClientConn.awaitOpenSlotForStreamLocked",
+	"google.golang.org/grpc/internal/transport.http2Client.NewStream", // waits for the server's limit of streams
+	"github.com/panjf2000/ants.poolCommon.retrieveWorker", "github.com/panjf2000/ants.Pool.retrieveWorker",
 	"github.com/jackc/puddle.Pool.Acquire", "github.com/jackc/puddle.Pool.acquire", "github.com/jackc/pgx/pgxpool.Pool.Acquire",
 	"github.com/redis/go-redis/internal.FastSemaphore.Acquire", "github.com/redis/go-redis/internal/pool.ConnPool.waitTurn", "github.com/go-redis/redis/internal/pool.ConnPool.waitTurn",
 )
@@ -168,6 +171,9 @@ var answerSite = set(
 	"net/http.http2transportResponseBody.Read", "golang.org/x/net/http2.transportResponseBody.Read", "net/http/internal/http2.transportResponseBody.Read",
 	"google.golang.org/grpc.pickerWrapper.pick", "google.golang.org/grpc/internal/transport.NewHTTP2Client", "google.golang.org/grpc/internal/transport.newHTTP2Client",
 	"github.com/jackc/puddle.Pool.initResourceValue", "net.Resolver.lookupIPAddr", "net.lookupIPContext", "net/rpc.Client.Call",
+	"github.com/nats-io/nats.go.Conn.newRequest", "github.com/nats-io/nats.go.Conn.newRequestWithContext", "github.com/go-ldap/ldap.Conn.readPacket", "github.com/gocql/gocql.Conn.exec",
+	"github.com/IBM/sarama.syncProducer.SendMessage", "github.com/Shopify/sarama.syncProducer.SendMessage", "github.com/segmentio/kafka-go.Writer.WriteMessages",
+	"github.com/rabbitmq/amqp091-go.Channel.call", "github.com/streadway/amqp.Channel.call",
 )
 
 func set(keys ...string) map[string]bool {
@@ -178,16 +184,36 @@ func set(keys ...string) map[string]bool {
 	return m
 }
 
-// forClient reports whether a wait is for the client of the stream that the
-// code around site serves: its next message, or room in its window. A
-// WebSocket is a stream in either direction, so nobody waits for an answer there.
-func forClient(frames []*Frame, site int) bool {
-	for _, f := range frames[site:min(len(frames), site+streamDepth)] {
+// own are the frames from site up that belong to the code that waits: the
+// standard library's and those of the first repository met, not its callers'.
+// Nothing above a handler's root counts either.
+func own(frames []*Frame, site int) []*Frame {
+	repo := ""
+	for i := site; i < len(frames) && i < site+streamDepth; i++ {
+		f := frames[i]
 		switch {
-		case f.Type == "serverStream" && (f.Name == "RecvMsg" || f.Name == "SendMsg"),
-			f.Type == "http2requestBody" || f.Type == "requestBody" && strings.HasSuffix(f.Package, "http2"),
+		case f.Name == "ServeHTTP":
+			return frames[site:i]
+		case f.Std || isRuntime(f):
+		case repo == "":
+			repo = Repository(f.Package)
+		case Repository(f.Package) != repo:
+			return frames[site:i]
+		}
+	}
+	return frames[site:min(len(frames), site+streamDepth)]
+}
+
+// forClient reports whether a wait is for the client of the stream that the
+// code at site serves: its next message, or room in its window. A WebSocket is
+// a stream in either direction, so nobody waits for an answer there.
+func forClient(frames []*Frame, site int) bool {
+	for _, f := range own(frames, site) {
+		switch pkg := Unversioned(f.Package); {
+		case pkg == "google.golang.org/grpc" && f.Type == "serverStream" && (f.Name == "RecvMsg" || f.Name == "SendMsg"),
+			f.Type == "http2requestBody" || f.Type == "requestBody" && strings.HasSuffix(pkg, "http2"),
 			(f.Type == "http2serverConn" || f.Type == "serverConn") && f.Name == "writeDataFromHandler",
-			strings.HasSuffix(f.Package, "/websocket") || strings.HasPrefix(f.Package, "nhooyr.io/websocket") || f.Package == "github.com/gobwas/ws/wsutil":
+			f.Package != "main" && (strings.HasSuffix(pkg, "/websocket") || pkg == "nhooyr.io/websocket" || strings.HasPrefix(pkg, "github.com/gobwas/ws")):
 			return true
 		}
 	}
@@ -199,6 +225,39 @@ func forClient(frames []*Frame, site int) bool {
 // twenty between a reply and its command.
 const streamDepth = 24
 
+// forEvents reports whether a read is of something that comes when it comes: a
+// blocking pop from a queue, a subscription, a notification. Told by the
+// client library's own exported methods, never by its callers' names.
+func forEvents(frames []*Frame, site int) bool {
+	for _, f := range own(frames, site) {
+		if AsksForEvents(f) {
+			return true
+		}
+	}
+	return false
+}
+
+// AsksForEvents reports whether f is the method of a client library that waits
+// for what comes when it comes. Names are exact: an application's
+// receiveMessage may well be a call.
+func AsksForEvents(f *Frame) bool {
+	if f.Package == "main" {
+		return false
+	}
+	switch firstElement(f.Name) {
+	case "BLPop", "BRPop", "BLMove", "BLMPop", "BRPopLPush", "BZPopMin", "BZPopMax", "BZMPop", "XRead", "XReadGroup",
+		"ReceiveMessage", "ReceiveTimeout", "WaitForNotification", "FetchMessage", "PollFetches", "PollRecords", "NextMsg", "NextMsgWithContext":
+		return true
+	case "Receive":
+		return strings.Contains(f.Type, "Sub")
+	case "Next":
+		return f.Type == "ChangeStream" // MongoDB
+	case "RunWithClientAndHclog":
+		return f.Type == "Plan" // Consul
+	}
+	return false
+}
+
 // inReader reports whether a read is made by the reader of a connection, some
 // layers below it.
 func inReader(frames []*Frame, site int) bool {
@@ -206,25 +265,8 @@ func inReader(frames []*Frame, site int) bool {
 		if f.Name == "ServeHTTP" {
 			return false
 		}
-		if idleSite[siteKey(f)] {
+		if idleSite[Key(f)] {
 			return true
-		}
-	}
-	return false
-}
-
-// forEvents reports whether a read is of something that comes when it comes: a
-// blocking pop from a queue, a subscription, a notification.
-func forEvents(frames []*Frame, site int) bool {
-	for _, f := range frames[site:min(len(frames), site+streamDepth)] {
-		switch strings.ToLower(firstElement(f.Name)) {
-		case "blpop", "brpop", "blmove", "blmpop", "brpoplpush", "bzpopmin", "bzpopmax", "bzmpop", "xread", "xreadgroup",
-			"receivemessage", "receivetimeout", "waitfornotification", "fetchmessage", "readmessage", "pollfetches", "pollrecords", "nextmsg", "nextmsgwithcontext", "pumpmessages":
-			return true
-		case "receive":
-			if strings.Contains(strings.ToLower(f.Type), "sub") {
-				return true
-			}
 		}
 	}
 	return false
@@ -257,6 +299,12 @@ func poolByName(f *Frame, k Kind) bool {
 		return true
 	}
 	return !k.IsLock() && hasVerb(name, "wait", "conn", "reserve", "alloc", "grab", "claim", "submit", "schedule")
+}
+
+// TakesPermit reports whether a function is called as one that takes something
+// of which there is only so much.
+func TakesPermit(f *Frame) bool {
+	return hasVerb(firstElement(f.Name), "acquire", "borrow", "checkout", "lease", "take", "get", "obtain", "reserve", "grab", "claim", "enter")
 }
 
 // hasVerb reports whether a function's name is one of the verbs, or begins
