@@ -87,5 +87,21 @@ func TestApplock(t *testing.T) {
 			Verdict: "applock",
 			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*ledger).post", Blocked: 20}},
 		},
+		{
+			Name: "a method that begins with Lock, and its holder inside it",
+			Dump: `
+				30 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < main.(*ledger).LockFunds(0xc000100000)@40 < main.transfer@12 < HANDLER
+				1 select: net/http.(*persistConn).roundTrip < net/http.(*Client).Do < main.(*ledger).LockFunds(0xc000100000)@47 < main.transfer@12 < HANDLER`,
+			Verdict: "applock",
+			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*ledger).LockFunds", Blocked: 30, Holder: "main.(*ledger).LockFunds", Confidence: detect.High}},
+		},
+		{
+			Name: "a convoy counts those who were just woken",
+			Dump: `
+				20 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < main.(*cache).get(0xc000100000)@40 < HANDLER
+				10 runnable: LOCK(0xc000100000) < sync.(*Mutex).Lock < main.(*cache).get(0xc000100000)@40 < HANDLER`,
+			Verdict: "applock",
+			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*cache).get", Blocked: 30}},
+		},
 	})
 }

@@ -66,5 +66,46 @@ func TestDownstream(t *testing.T) {
 			Verdict: "downstream",
 			Want:    []contendtest.Want{{Detector: "downstream", Function: "net/http.(*Transport).getConn", Blocked: 20}},
 		},
+		{
+			Name: "a collector that asks a database while it is scraped",
+			Dump: `
+				20 select: github.com/prometheus/client_golang/prometheus.(*Registry).Gather < github.com/prometheus/client_golang/prometheus/promhttp.HandlerForTransactional.func1 < HANDLER
+				20 IO wait: internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*netFD).Read < net.(*conn).Read < bufio.(*Reader).Read < github.com/lib/pq.(*conn).recvMessage < main.(*tables).Collect < github.com/prometheus/client_golang/prometheus.(*Registry).Gather.func1 | github.com/prometheus/client_golang/prometheus.(*Registry).Gather`,
+			Verdict: "downstream",
+			Want:    []contendtest.Want{{Detector: "downstream", Function: "github.com/lib/pq.(*conn).recvMessage", Blocked: 20}},
+		},
+		{
+			Name: "workers that charge for what they polled",
+			Dump: `
+				25 select: google.golang.org/grpc/internal/transport.(*ClientStream).waitOnHeader < google.golang.org/grpc.(*clientStream).RecvMsg < google.golang.org/grpc.invoke < google.golang.org/grpc.(*ClientConn).Invoke < main.pollAndCharge | main.main`,
+			Verdict: "downstream",
+			Want:    []contendtest.Want{{Detector: "downstream", Function: "google.golang.org/grpc/internal/transport.(*ClientStream).waitOnHeader", Blocked: 25}},
+		},
+		{
+			Name: "near-miss: workers that poll a queue, and follow its changes",
+			Dump: `
+				10 select: ` + roundTrip + ` < github.com/aws/aws-sdk-go-v2/service/sqs.(*Client).ReceiveMessage < main.(*worker).loop | main.main
+				5 IO wait: internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*netFD).Read < net.(*conn).Read < io.ReadFull < go.mongodb.org/mongo-driver/x/mongo/driver/topology.(*connection).read < go.mongodb.org/mongo-driver/mongo.(*ChangeStream).Next < main.(*projector).run | main.main
+				8 select: google.golang.org/grpc/internal/transport.(*recvBufferReader).readClient < google.golang.org/grpc.(*clientStream).RecvMsg < main.(*prices).follow | main.main`,
+		},
+		{
+			Name: "near-miss: tunnels between two connections",
+			Dump: `
+				150 IO wait: internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*netFD).Read < net.(*conn).Read < io.copyBuffer < io.Copy < main.(*tunnel).pipe | main.(*tunnel).handle`,
+		},
+		{
+			Name: "near-miss: a proxied WebSocket's handler and its copies",
+			Dump: `
+				100 select: net/http/httputil.(*ReverseProxy).handleUpgradeResponse < net/http/httputil.(*ReverseProxy).ServeHTTP < HANDLER
+				100 IO wait: internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*netFD).Read < net.(*conn).Read < io.copyBuffer < io.Copy < net/http/httputil.switchProtocolCopier.copyFromBackend | net/http/httputil.(*ReverseProxy).handleUpgradeResponse`,
+		},
+		{
+			Name: "a handler that another handler runs is one request",
+			Dump: `
+				30 select: net/http.(*timeoutHandler).ServeHTTP < HANDLER
+				30 select: ` + roundTrip + ` < main.page < net/http.HandlerFunc.ServeHTTP < net/http.(*timeoutHandler).ServeHTTP.func1 | net/http.(*timeoutHandler).ServeHTTP`,
+			Verdict: "downstream",
+			Want:    []contendtest.Want{{Detector: "downstream", Function: "net/http.(*persistConn).roundTrip", Blocked: 30}},
+		},
 	})
 }

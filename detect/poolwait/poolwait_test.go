@@ -75,5 +75,33 @@ func TestPoolwait(t *testing.T) {
 			Dump: `
 				4 select: database/sql.(*DB).conn < main.(*invoices).count < HANDLER`,
 		},
+		{
+			Name: "an HTTP/2 connection's streams",
+			Dump: `
+				30 select: net/http.(*http2ClientConn).roundTrip < net/http.(*http2Transport).RoundTrip < net/http.(*Client).do < main.call < HANDLER
+				30 sync.Cond.Wait: sync.runtime_notifyListWait < sync.(*Cond).Wait < net/http.(*http2ClientConn).awaitOpenSlotForStreamLocked < net/http.(*http2clientStream).writeRequest < net/http.(*http2clientStream).doRequest | net/http.(*http2ClientConn).roundTrip`,
+			Verdict: "poolwait",
+			Want:    []contendtest.Want{{Detector: "poolwait", Function: "net/http.(*http2ClientConn).awaitOpenSlotForStreamLocked", Blocked: 30}},
+		},
+		{
+			Name: "near-miss: HTTP/2 calls whose streams are open",
+			Dump: `
+				30 select: net/http.(*http2ClientConn).roundTrip < net/http.(*http2Transport).RoundTrip < net/http.(*Client).do < main.call < HANDLER
+				30 select: net/http.(*http2clientStream).writeRequest < net/http.(*http2clientStream).doRequest | net/http.(*http2ClientConn).roundTrip`,
+		},
+		{
+			Name: "a semaphore on a cond, by what its function takes",
+			Dump: `
+				20 sync.Cond.Wait: sync.runtime_notifyListWait < sync.(*Cond).Wait < main.(*budget).reserve(0xc000100000)@20 < main.(*api).render@30 < HANDLER
+				4 select: net/http.(*persistConn).roundTrip < net/http.(*Client).Do < main.(*api).render@34 < HANDLER`,
+			Verdict: "poolwait",
+			Want:    []contendtest.Want{{Detector: "poolwait", Function: "main.(*budget).reserve", Blocked: 20, Confidence: detect.Medium}},
+		},
+		{
+			Name: "near-miss: a cond that handlers wait at for news",
+			Dump: `
+				20 sync.Cond.Wait: sync.runtime_notifyListWait < sync.(*Cond).Wait < main.(*board).changed(0xc000100000)@20 < main.(*api).render@30 < HANDLER
+				4 select: net/http.(*persistConn).roundTrip < net/http.(*Client).Do < main.(*api).render@34 < HANDLER`,
+		},
 	})
 }
