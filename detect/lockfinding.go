@@ -54,6 +54,33 @@ func (v *View) Waiting(l *LockSet, p *Pass) float64 {
 	return n
 }
 
+// RuleOutLocks says how much of what is in flight waits for the locks that want
+// accepts, and which goroutines outside handlers do: nobody's request is held
+// up by those, so they are no finding, but work may be.
+func RuleOutLocks(p *Pass, want func(*LockSet) bool, what string) {
+	v := p.Main()
+	if v == nil {
+		return
+	}
+	var n, beside float64
+	var site *stacks.Frame
+	for _, l := range v.Locks() {
+		if !want(l) {
+			continue
+		}
+		in := v.Waiting(l, p)
+		n += in
+		if l.N-in > beside {
+			beside, site = l.N-in, l.Site
+		}
+	}
+	if v.Kind != Stacks || beside < MaterialCount {
+		p.RuleOut("%s wait for %s", v.Of(n, 0), what)
+		return
+	}
+	p.RuleOut("%s wait for %s; outside handlers %s goroutines do, in %s", v.Of(n, 0), what, Thousands(beside), site.Func)
+}
+
 func alreadySeen(l *LockSet, seen map[string]bool) bool {
 	for _, c := range l.Waiters {
 		if seen[owner(c.Site())] || seen[lockClass(c)] {

@@ -25,16 +25,9 @@ var Detector = &detect.Detector{
 }
 
 func run(p *detect.Pass) error {
-	detect.LockFindings(p, func(l *detect.LockSet) bool { return !l.Telemetry.Is }, next)
-	if v := p.Main(); v != nil {
-		n := 0.0
-		for _, l := range v.Locks() {
-			if !l.Telemetry.Is {
-				n += v.Waiting(l, p)
-			}
-		}
-		p.RuleOut("%s wait for a lock outside telemetry", v.Of(n, 0))
-	}
+	ours := func(l *detect.LockSet) bool { return !l.Telemetry.Is }
+	detect.LockFindings(p, ours, next)
+	detect.RuleOutLocks(p, ours, "a lock outside telemetry")
 	return nil
 }
 

@@ -1,11 +1,14 @@
 package applock_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/contend/contend/detect"
 	"github.com/contend/contend/detect/applock"
 	"github.com/contend/contend/detect/contendtest"
+	"github.com/contend/contend/ingest"
+	"github.com/contend/contend/ingest/stacks"
 )
 
 func TestApplock(t *testing.T) {
@@ -104,4 +107,19 @@ func TestApplock(t *testing.T) {
 			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*cache).get", Blocked: 30}},
 		},
 	})
+}
+
+// A lock that holds up no request is no finding, but is not hidden either.
+func TestOutsideHandlers(t *testing.T) {
+	dump := contendtest.Snapshot(t, "dump", `
+		40 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < main.(*index).merge(0xc000100000) < main.work | main.main
+		8 select: main.(*page).wait < HANDLER`)
+	r := detect.Run(&ingest.Bundle{Snapshots: []*stacks.Snapshot{dump}}, nil, []*detect.Detector{applock.Detector}, detect.Options{})
+	want := []detect.RuledOut{{
+		Detector: "applock",
+		Reason:   "0 of 8 requests wait for a lock outside telemetry; outside handlers 40 goroutines do, in main.(*index).merge",
+	}}
+	if len(r.Findings) > 0 || !slices.Equal(r.RuledOut, want) {
+		t.Errorf("findings %v, ruled out %v; want none, and %v", r.Findings, r.RuledOut, want)
+	}
 }

@@ -26,17 +26,10 @@ var Detector = &detect.Detector{
 }
 
 func run(p *detect.Pass) error {
-	detect.LockFindings(p, func(l *detect.LockSet) bool { return l.Telemetry.Is }, next)
+	ours := func(l *detect.LockSet) bool { return l.Telemetry.Is }
+	detect.LockFindings(p, ours, next)
 	handovers(p)
-	if v := p.Main(); v != nil {
-		n := 0.0
-		for _, l := range v.Locks() {
-			if l.Telemetry.Is {
-				n += v.Waiting(l, p)
-			}
-		}
-		p.RuleOut("%s wait for a telemetry lock", v.Of(n, 0))
-	}
+	detect.RuleOutLocks(p, ours, "a telemetry lock")
 	return nil
 }
 
