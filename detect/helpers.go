@@ -23,7 +23,7 @@ func (v *View) followHelpers() {
 		case stacks.Socket:
 			// An HTTP/2 client's call is made by a goroutine of its own, which may be
 			// waiting for the connection to have room for another stream.
-			if !c.Wait.Answer || !strings.HasSuffix(strings.ToLower(c.Site().Func), "clientconn).roundtrip") {
+			if !c.Wait.Answer || c.Site().Type != "http2ClientConn" && c.Site().Type != "ClientConn" {
 				continue
 			}
 			if through, helped := started.why(c); through != nil && through.Wait.Kind == stacks.Pool {
@@ -126,7 +126,8 @@ func (h helpers) add(parent string, c *Crowd, seen map[string]bool) {
 // they are exact; else helpers are told by being closures of a function in
 // c's stack. Helpers that wait at a channel's other end can outlive their
 // request: where those without one outnumber the rest they say nothing of the
-// requests still there. Whoever a WaitGroup counts cannot.
+// requests still there. Whoever a WaitGroup counts cannot. Handlers that a
+// handler gave up (http.TimeoutHandler) do, but stand where its next one will.
 // It also returns how many of c have such a helper, 0 where that is not known.
 func (h helpers) why(c *Crowd) (*Crowd, float64) {
 	n := map[*Crowd]float64{}
@@ -156,7 +157,7 @@ func (h helpers) why(c *Crowd) (*Crowd, float64) {
 			}
 		}
 		if best != nil {
-			if 2*n[best] < float64(len(c.Group.Members)) || !c.Wait.Group && best.N > 2*c.N {
+			if 2*n[best] < float64(len(c.Group.Members)) || !c.Wait.Group && !best.nested && best.N > 2*c.N {
 				return nil, 0
 			}
 			return best, helped / float64(len(c.Group.Members)) * c.N
@@ -179,7 +180,7 @@ func (h helpers) why(c *Crowd) (*Crowd, float64) {
 			}
 		}
 	}
-	if best == nil || 2*best.N < c.N || !c.Wait.Group && all > 2*c.N {
+	if best == nil || 2*best.N < c.N || !c.Wait.Group && !best.nested && all > 2*c.N {
 		return nil, 0
 	}
 	return best, 0

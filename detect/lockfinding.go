@@ -14,6 +14,7 @@ import (
 // It is the common part of the detectors of locks; next says what to do.
 func LockFindings(p *Pass, want func(*LockSet) bool, next func(*LockSet, *Finding) []string) {
 	seen := map[string]bool{}
+	scattered(p, want)
 	for _, v := range [...]*View{p.Stacks, p.Block, p.Mutex} {
 		if v == nil || v.Cumulative && v.Kind == Waits && p.Stacks != nil {
 			continue // since the process began: no match for what is seen now
@@ -36,6 +37,42 @@ func LockFindings(p *Pass, want func(*LockSet) bool, next func(*LockSet, *Findin
 			p.Report(f)
 		}
 	}
+}
+
+// scattered reports requests most of which wait for locks, no one of which has
+// a material share: a service that is split over many locks is stuck all the same.
+func scattered(p *Pass, want func(*LockSet) bool) {
+	v := p.Main()
+	if v == nil || v.Kind == Waits {
+		return
+	}
+	var sum float64
+	var top *LockSet
+	most, locks := 0.0, 0
+	for _, l := range v.Locks() {
+		n := v.Waiting(l, p)
+		if n <= 0 || !want(l) {
+			continue
+		}
+		sum, locks = sum+n, locks+max(1, len(l.Addresses))
+		if n > most {
+			top, most = l, n
+		}
+	}
+	if top == nil || v.Weigh(most) >= MaterialShare && most >= MaterialCount || v.Weigh(sum) < criticalShare || sum < firmCount {
+		return
+	}
+	f := Finding{Wait: string(top.siteKind), Severity: Warning, Confidence: Medium, Weight: v.Weigh(sum)}
+	f.Name(top.Site)
+	v.Count(&f, sum, 0)
+	f.Summary = fmt.Sprintf("%s wait for locks, spread over %d of them, the most, %s, in %s", v.Of(sum, 0), locks, Thousands(most), f.Function)
+	f.Evidence = siteEvidence(v, top)
+	f.Warnings = append(f.Warnings, "no single lock has a material share: what all their holders do, or wait for, is the question")
+	f.Next = []string{
+		"look at what runs and at the waits beside these: many locks held at once have a common reason, a full CPU or a slow dependency behind them",
+		"take a block profile over some seconds: it says which of the locks costs most",
+	}
+	p.Report(f)
 }
 
 // Waiting is how many count as waiting for l in v: requests, where the service

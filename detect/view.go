@@ -25,6 +25,7 @@ type Crowd struct {
 	// Through is the crowd that goroutines of these requests wait in: what the
 	// requests wait for through a helper they started. Its wait is theirs.
 	Through *Crowd
+	nested  bool    // a handler that another handler runs in a goroutine of its own
 	helped  float64 // how many of c have a helper that tells why they wait, where creators are known; else 0
 }
 
@@ -121,6 +122,9 @@ func SnapshotView(s *stacks.Snapshot, opt Options) *View {
 		}
 		c := newCrowd(g.Frames, g.Wait, opt)
 		c.Reason, c.N, c.Group = g.Reason, float64(g.Count), g
+		if cutConnection(g) {
+			c.Request, c.Parked = true, false
+		}
 		v.Crowds = append(v.Crowds, c)
 	}
 	v.finish()
@@ -129,6 +133,20 @@ func SnapshotView(s *stacks.Snapshot, opt Options) *View {
 		v.Unit = Samples
 	}
 	return v
+}
+
+// cutConnection reports whether the frames at a stack's root were left out and
+// its creator shows that it serves a connection. Between requests such stacks are short.
+func cutConnection(g *stacks.Group) bool {
+	if g.CreatedBy == nil || g.CreatedBy.Func != "net/http.(*Server).Serve" {
+		return false
+	}
+	for _, f := range g.Frames {
+		if f.Func == "net/http.(*conn).serve" {
+			return false
+		}
+	}
+	return len(g.Frames) > 0
 }
 
 // WaitsView makes a view of a block or mutex profile.
@@ -156,16 +174,30 @@ func WaitsView(p *waits.Profile, opt Options) *View {
 }
 
 func newCrowd(frames []*stacks.Frame, w stacks.Wait, opt Options) *Crowd {
-	c := &Crowd{Frames: frames, Wait: w}
-	c.Request = IsRequest(frames)
+	c := &Crowd{Frames: frames, Wait: w, Request: IsRequest(frames)}
 	c.passRandom(opt)
 	if site := c.Site(); site != nil {
 		c.Telemetry = JudgeTelemetry(site, opt.Telemetry)
+		if !c.Telemetry.Is && handlesLog(frames, c.Wait.Site) {
+			c.Telemetry = Telemetry{Is: true, Name: "log/slog"}
+		}
 	}
 	if !c.Request {
 		c.Parked = isParked(frames, c.Wait) && !c.backPressure(opt)
 	}
 	return c
+}
+
+// handlesLog reports whether the site, or who in its package called it, was
+// called by log/slog itself: a handler of log records, whatever its name.
+func handlesLog(frames []*stacks.Frame, site int) bool {
+	pkg := frames[site].Package
+	for _, f := range frames[site+1:] {
+		if f.Package != pkg {
+			return f.Func == "log/slog.(*Logger).log" || f.Func == "log/slog.(*Logger).logAttrs"
+		}
+	}
+	return false
 }
 
 // passRandom looks through a math/rand source directly below telemetry: a
@@ -204,13 +236,14 @@ func (v *View) finish() {
 	sort.SliceStable(v.Crowds, func(i, j int) bool { return v.Crowds[i].N > v.Crowds[j].N })
 	v.nestedHandlers()
 	v.parkServed()
+	v.ownGroups()
 	v.semaphores()
 	var busy float64
 	for _, c := range v.Crowds {
 		if c.Request && c.Wait.Kind != stacks.Idle {
 			v.Requests += c.N
 		}
-		if !c.Parked && c.Wait.Kind != stacks.Idle {
+		if !c.Parked && !c.nested && c.Wait.Kind != stacks.Idle {
 			busy += c.N
 		}
 	}
@@ -249,7 +282,7 @@ func (v *View) nestedHandlers() {
 			nested = serving[p]
 		}
 		if nested {
-			c.Request = false
+			c.Request, c.nested = false, true
 			c.Parked = isParked(c.Frames, c.Wait)
 		}
 	}
@@ -307,6 +340,29 @@ func root(frames []*stacks.Frame) *stacks.Frame {
 	return frames[0]
 }
 
+// ownGroups tells an errgroup that each request has for itself from one that
+// all share: with one of its own a request waits for what it started, with a
+// shared one for a permit. Of a shared group far fewer run than wait.
+func (v *View) ownGroups() {
+	var waiting []*Crowd
+	var wait, run float64
+	for _, c := range v.Crowds {
+		if site := c.Site(); site != nil && c.Wait.Kind == stacks.Pool && stacks.Key(site) == groupGo {
+			waiting, wait = append(waiting, c), wait+c.N
+		} else if r := root(c.Frames); r != nil && stacks.Key(r) == groupGo {
+			run += c.N
+		}
+	}
+	if run < wait {
+		return
+	}
+	for _, c := range waiting {
+		c.Wait.Kind, c.Wait.Group = stacks.Chan, true
+	}
+}
+
+const groupGo = "golang.org/x/sync/errgroup.Group.Go"
+
 // semaphores recognises permits that nothing is named for: requests that
 // send to a channel wait for room or for a receiver, and requests at a cond
 // which few others are past wait for their turn.
@@ -318,7 +374,7 @@ func (v *View) semaphores() {
 			continue
 		}
 		switch {
-		case c.Wait.Kind == stacks.Chan && c.Wait.Send:
+		case c.Wait.Kind == stacks.Chan && c.Wait.Send && !c.Wait.Group:
 			c.Wait.Kind, c.Wait.ByName = stacks.Pool, true
 		case c.Wait.Kind == stacks.Cond && !c.Wait.Group && conds < maxConds && stacks.TakesPermit(site):
 			conds++

@@ -235,6 +235,25 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// withoutReferer is c, but tells no host that it is redirected to where it came
+// from: a URL's query may hold a token.
+func withoutReferer(c *http.Client) *http.Client {
+	out := *c
+	out.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		req.Header.Del("Referer")
+		if c.CheckRedirect != nil {
+			return c.CheckRedirect(req, via)
+		}
+		if len(via) >= maxRedirects {
+			return fmt.Errorf("stopped after %d redirects", maxRedirects)
+		}
+		return nil
+	}
+	return &out
+}
+
+const maxRedirects = 10 // as net/http's own
+
 // fetch reads the profile at u. sampling is how long the server takes for it
 // by its nature. name, and every error, is free of credentials.
 func (l *loader) fetch(ctx context.Context, u *url.URL, name string, sampling time.Duration) (r *reading, err error) {
@@ -335,7 +354,7 @@ func newStatusError(resp *http.Response, sent *secrets) error {
 	if said != "" {
 		saw += " (" + said + ")"
 	}
-	try := "see the service's log, or send it SIGQUIT and give its output"
+	try := "see the service's log, or send it SIGQUIT, which ends it, and give its output"
 	switch {
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		try = "give credentials with --http.config.file"
@@ -393,7 +412,7 @@ func requestError(ctx context.Context, u *url.URL, err error) error {
 	hungUp := errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	switch {
 	case timedOut(cause):
-		return errors.New("expected a profile, saw no answer in time; the process may be too busy to answer: try again, or send it SIGQUIT and give its output")
+		return errors.New("expected a profile, saw no answer in time; the process may be too busy to answer: try again, or send it SIGQUIT, which ends it, and give its output")
 	case cause != nil:
 		return fmt.Errorf("interrupted: %w", cause)
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -69,6 +69,7 @@ func newLoader(opt Options) *loader {
 	if l.http == nil {
 		l.http = &http.Client{}
 	}
+	l.http = withoutReferer(l.http)
 	if l.window <= 0 {
 		l.window = defaultSeconds * time.Second
 	}

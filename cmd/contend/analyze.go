@@ -138,10 +138,10 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 
 	steps := newProgress(cmd.ErrOrStderr())
 	defer steps.done()
-	// The first Ctrl-C while inputs are loaded ends waiting for them, so that
+	// The first Ctrl-C or SIGTERM (timeout, a job's end) while inputs are loaded ends waiting for them, so that
 	// what was read is still reported. With the handler gone, a second one, or
 	// any during the analysis, ends the process.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	load := func(args []string) *ingest.Bundle {

@@ -106,6 +106,43 @@ func TestApplock(t *testing.T) {
 			Verdict: "applock",
 			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*cache).get", Blocked: 30}},
 		},
+		{
+			Name: "all requests wait for locks, none of which has a material share",
+			Dump: `
+				2 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < example.com/kv.(*shard0).get(0xc000100000) < main.get < HANDLER
+				2 sync.Mutex.Lock: LOCK(0xc000101000) < sync.(*Mutex).Lock < example.com/kv.(*shard1).get(0xc000101000) < main.get < HANDLER
+				2 sync.Mutex.Lock: LOCK(0xc000102000) < sync.(*Mutex).Lock < example.com/kv.(*shard2).get(0xc000102000) < main.get < HANDLER
+				2 sync.Mutex.Lock: LOCK(0xc000103000) < sync.(*Mutex).Lock < example.com/kv.(*shard3).get(0xc000103000) < main.get < HANDLER
+				2 sync.Mutex.Lock: LOCK(0xc000104000) < sync.(*Mutex).Lock < example.com/kv.(*shard4).get(0xc000104000) < main.get < HANDLER
+				2 sync.Mutex.Lock: LOCK(0xc000105000) < sync.(*Mutex).Lock < example.com/kv.(*shard5).get(0xc000105000) < main.get < HANDLER
+				2 sync.Mutex.Lock: LOCK(0xc000106000) < sync.(*Mutex).Lock < example.com/kv.(*shard6).get(0xc000106000) < main.get < HANDLER
+				2 sync.Mutex.Lock: LOCK(0xc000107000) < sync.(*Mutex).Lock < example.com/kv.(*shard7).get(0xc000107000) < main.get < HANDLER
+				2 sync.Mutex.Lock: LOCK(0xc000108000) < sync.(*Mutex).Lock < example.com/kv.(*shard8).get(0xc000108000) < main.get < HANDLER
+				2 sync.Mutex.Lock: LOCK(0xc000109000) < sync.(*Mutex).Lock < example.com/kv.(*shard9).get(0xc000109000) < main.get < HANDLER
+				2 sync.Mutex.Lock: LOCK(0xc00010a000) < sync.(*Mutex).Lock < example.com/kv.(*shard10).get(0xc00010a000) < main.get < HANDLER
+				2 sync.Mutex.Lock: LOCK(0xc00010b000) < sync.(*Mutex).Lock < example.com/kv.(*shard11).get(0xc00010b000) < main.get < HANDLER`,
+			Verdict: "applock",
+			Want:    []contendtest.Want{{Detector: "applock", Function: "example.com/kv.(*shard0).get", Blocked: 24, Confidence: detect.Medium, Severity: detect.Warning}},
+		},
+		{
+			Name: "near-miss: a few at locks of a busy service",
+			Dump: `
+				2 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < example.com/kv.(*shard0).get(0xc000100000) < main.get < HANDLER
+				2 sync.Mutex.Lock: LOCK(0xc000101000) < sync.(*Mutex).Lock < example.com/kv.(*shard1).get(0xc000101000) < main.get < HANDLER
+				2 sync.Mutex.Lock: LOCK(0xc000102000) < sync.(*Mutex).Lock < example.com/kv.(*shard2).get(0xc000102000) < main.get < HANDLER
+				2 sync.Mutex.Lock: LOCK(0xc000103000) < sync.(*Mutex).Lock < example.com/kv.(*shard3).get(0xc000103000) < main.get < HANDLER
+				2 sync.Mutex.Lock: LOCK(0xc000104000) < sync.(*Mutex).Lock < example.com/kv.(*shard4).get(0xc000104000) < main.get < HANDLER
+				2 sync.Mutex.Lock: LOCK(0xc000105000) < sync.(*Mutex).Lock < example.com/kv.(*shard5).get(0xc000105000) < main.get < HANDLER
+				30 running: main.sum < HANDLER`,
+		},
+		{
+			Name: "requests whose root frames were left out, told by who started them",
+			Dump: `
+				30 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < main.(*tree).walk(0xc000100000) < main.(*tree).walk | net/http.(*Server).Serve
+				300 select: main.tick | main.main`,
+			Verdict: "applock",
+			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*tree).walk", Blocked: 30}},
+		},
 	})
 }
 

@@ -107,5 +107,33 @@ func TestDownstream(t *testing.T) {
 			Verdict: "downstream",
 			Want:    []contendtest.Want{{Detector: "downstream", Function: "net/http.(*persistConn).roundTrip", Blocked: 30}},
 		},
+		{
+			Name: "handlers that were given up and still wait, more than are waited for",
+			Dump: `
+				20 select: net/http.(*timeoutHandler).ServeHTTP < HANDLER
+				200 select: ` + roundTrip + ` < main.page < net/http.HandlerFunc.ServeHTTP < net/http.(*timeoutHandler).ServeHTTP.func1 | net/http.(*timeoutHandler).ServeHTTP`,
+			Verdict: "downstream",
+			Want:    []contendtest.Want{{Detector: "downstream", Function: "net/http.(*persistConn).roundTrip", Blocked: 20}},
+		},
+		{
+			Name: "a group of goroutines that each request has for itself",
+			Dump: `
+				40 chan send: golang.org/x/sync/errgroup.(*Group).Go < main.fan < HANDLER
+				160 select: ` + roundTrip + ` < main.fan.func1 < golang.org/x/sync/errgroup.(*Group).Go.func1 | golang.org/x/sync/errgroup.(*Group).Go`,
+			Verdict: "downstream",
+			Want:    []contendtest.Want{{Detector: "downstream", Function: "net/http.(*persistConn).roundTrip", Blocked: 40}},
+		},
+		{
+			Name: "near-miss: a busy group of each request's own",
+			Dump: `
+				40 chan send: golang.org/x/sync/errgroup.(*Group).Go < main.fan < HANDLER
+				160 sleep: time.Sleep < main.fan.func1 < golang.org/x/sync/errgroup.(*Group).Go.func1 | golang.org/x/sync/errgroup.(*Group).Go`,
+		},
+		{
+			Name: "near-miss: net/rpc at rest, server and client",
+			Dump: `
+				50 IO wait: internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*netFD).Read < net.(*conn).Read < bufio.(*Reader).Read < io.ReadFull < encoding/gob.decodeUintReader < encoding/gob.(*Decoder).recvMessage < encoding/gob.(*Decoder).Decode < net/rpc.(*gobServerCodec).ReadRequestHeader < net/rpc.(*Server).readRequestHeader < net/rpc.(*Server).ServeCodec | main.main
+				50 IO wait: internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*netFD).Read < net.(*conn).Read < bufio.(*Reader).Read < io.ReadFull < encoding/gob.decodeUintReader < encoding/gob.(*Decoder).recvMessage < encoding/gob.(*Decoder).Decode < net/rpc.(*gobClientCodec).ReadResponseHeader < net/rpc.(*Client).input | net/rpc.NewClientWithCodec`,
+		},
 	})
 }

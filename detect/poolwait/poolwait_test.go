@@ -103,5 +103,13 @@ func TestPoolwait(t *testing.T) {
 				20 sync.Cond.Wait: sync.runtime_notifyListWait < sync.(*Cond).Wait < main.(*board).changed(0xc000100000)@20 < main.(*api).render@30 < HANDLER
 				4 select: net/http.(*persistConn).roundTrip < net/http.(*Client).Do < main.(*api).render@34 < HANDLER`,
 		},
+		{
+			Name: "a group with a limit that all requests share",
+			Dump: `
+				40 chan send: golang.org/x/sync/errgroup.(*Group).Go < main.render < HANDLER
+				4 sleep: time.Sleep < main.render.func1 < golang.org/x/sync/errgroup.(*Group).Go.func1 | golang.org/x/sync/errgroup.(*Group).Go`,
+			Verdict: "poolwait",
+			Want:    []contendtest.Want{{Detector: "poolwait", Function: "golang.org/x/sync/errgroup.(*Group).Go", Blocked: 40}},
+		},
 	})
 }

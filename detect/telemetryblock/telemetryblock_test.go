@@ -81,5 +81,18 @@ func TestTelemetryblock(t *testing.T) {
 			Dump: `
 				30 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < example.com/db/raft/log.(*storage).append(0xc000100000) < HANDLER`,
 		},
+		{
+			Name: "a handler of log records, whatever its package is called",
+			Dump: `
+				30 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < example.com/shop/ship.(*Handler).Handle(0xc000100000)@20 < log/slog.(*Logger).log < log/slog.(*Logger).Info < main.order < HANDLER
+				1 select: net/http.(*persistConn).roundTrip < net/http.(*Client).Do < example.com/shop/ship.(*Handler).Handle(0xc000100000)@25 < log/slog.(*Logger).log < log/slog.(*Logger).Info < main.order < HANDLER`,
+			Verdict: "telemetryblock",
+			Want:    []contendtest.Want{{Detector: "telemetryblock", Function: "example.com/shop/ship.(*Handler).Handle", Blocked: 30, Holder: "example.com/shop/ship.(*Handler).Handle"}},
+		},
+		{
+			Name: "near-miss: a handler of something else",
+			Dump: `
+				30 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < example.com/shop/ship.(*Handler).Handle(0xc000100000)@20 < main.order < HANDLER`,
+		},
 	})
 }

@@ -130,6 +130,7 @@ func Unversioned(pkg string) string {
 // idleSite holds what parks until work arrives, or beside a request that is
 // counted by its own goroutine. Found by running each library at rest.
 var idleSite = set(
+	"net/rpc.Client.input", "net/rpc.Server.readRequestHeader", "net/rpc.gobServerCodec.ReadRequestHeader", "net/rpc/jsonrpc.serverCodec.ReadRequestHeader", "net/rpc/jsonrpc.clientCodec.ReadResponseHeader", "net/rpc.gobClientCodec.ReadResponseHeader",
 	"net/http.conn.serve", "net/http.conn.readRequest", "net/http.connReader.backgroundRead", "net/http.Server.Serve",
 	"net/http.persistConn.readLoop", "net/http.persistConn.writeLoop", "net/http.awaitLegacyCancel", "net/http.setRequestCancel",
 	"net/http.http2ClientConn.readLoop", "net/http.http2clientConnReadLoop.run", "net/http.http2clientStream.writeRequest", "net/http.http2clientStream.doRequest",
@@ -165,6 +166,7 @@ var poolSite = set(
 // operations here, because another goroutine reads the socket.
 var answerSite = set(
 	"net/http.persistConn.roundTrip", "net/http.http2ClientConn.RoundTrip", "net/http.http2ClientConn.roundTrip", "golang.org/x/net/http2.ClientConn.RoundTrip", "golang.org/x/net/http2.ClientConn.roundTrip",
+	"golang.org/x/net/http2.ClientConn.internalRoundTrip", "net/http.http2ClientConn.internalRoundTrip", "net/http/internal/http2.ClientConn.internalRoundTrip",
 	"net/http/internal/http2.ClientConn.RoundTrip", "net/http/internal/http2.ClientConn.roundTrip",
 	"google.golang.org/grpc/internal/transport.ClientStream.waitOnHeader", "google.golang.org/grpc/internal/transport.Stream.waitOnHeader", "google.golang.org/grpc/transport.Stream.waitOnHeader",
 	"google.golang.org/grpc/internal/transport.recvBufferReader.readClient", "google.golang.org/grpc/internal/transport.recvBufferReader.read",
