@@ -39,42 +39,6 @@ func LockFindings(p *Pass, want func(*LockSet) bool, next func(*LockSet, *Findin
 	}
 }
 
-// scattered reports requests most of which wait for locks, no one of which has
-// a material share: a service that is split over many locks is stuck all the same.
-func scattered(p *Pass, want func(*LockSet) bool) {
-	v := p.Main()
-	if v == nil || v.Kind == Waits {
-		return
-	}
-	var sum float64
-	var top *LockSet
-	most, locks := 0.0, 0
-	for _, l := range v.Locks() {
-		n := v.Waiting(l, p)
-		if n <= 0 || !want(l) {
-			continue
-		}
-		sum, locks = sum+n, locks+max(1, len(l.Addresses))
-		if n > most {
-			top, most = l, n
-		}
-	}
-	if top == nil || v.Weigh(most) >= MaterialShare && most >= MaterialCount || v.Weigh(sum) < criticalShare || sum < firmCount {
-		return
-	}
-	f := Finding{Wait: string(top.siteKind), Severity: Warning, Confidence: Medium, Weight: v.Weigh(sum)}
-	f.Name(top.Site)
-	v.Count(&f, sum, 0)
-	f.Summary = fmt.Sprintf("%s wait for locks, spread over %d of them, the most, %s, in %s", v.Of(sum, 0), locks, Thousands(most), f.Function)
-	f.Evidence = siteEvidence(v, top)
-	f.Warnings = append(f.Warnings, "no single lock has a material share: what all their holders do, or wait for, is the question")
-	f.Next = []string{
-		"look at what runs and at the waits beside these: many locks held at once have a common reason, a full CPU or a slow dependency behind them",
-		"take a block profile over some seconds: it says which of the locks costs most",
-	}
-	p.Report(f)
-}
-
 // Waiting is how many count as waiting for l in v: requests, where the service
 // has any in this profile or in its snapshot.
 func (v *View) Waiting(l *LockSet, p *Pass) float64 {
@@ -89,33 +53,6 @@ func (v *View) Waiting(l *LockSet, p *Pass) float64 {
 		}
 	}
 	return n
-}
-
-// RuleOutLocks says how much of what is in flight waits for the locks that want
-// accepts, and which goroutines outside handlers do: nobody's request is held
-// up by those, so they are no finding, but work may be.
-func RuleOutLocks(p *Pass, want func(*LockSet) bool, what string) {
-	v := p.Main()
-	if v == nil {
-		return
-	}
-	var n, beside float64
-	var site *stacks.Frame
-	for _, l := range v.Locks() {
-		if !want(l) {
-			continue
-		}
-		in := v.Waiting(l, p)
-		n += in
-		if l.N-in > beside {
-			beside, site = l.N-in, l.Site
-		}
-	}
-	if v.Kind != Stacks || beside < MaterialCount {
-		p.RuleOut("%s wait for %s", v.Of(n, 0), what)
-		return
-	}
-	p.RuleOut("%s wait for %s; outside handlers %s goroutines do, in %s", v.Of(n, 0), what, Thousands(beside), site.Func)
 }
 
 func alreadySeen(l *LockSet, seen map[string]bool) bool {
@@ -151,6 +88,10 @@ func lockFinding(p *Pass, v *View, l *LockSet, n float64) Finding {
 	}
 	if v.Kind == Stacks {
 		addresses(p, v, l, &f)
+		if l.spread() > 0 && f.Lock == "" {
+			f.Confidence = Weaker(f.Confidence, Medium)
+			f.Warnings = append(f.Warnings, "taken for one lock because the functions that wait are of one type; a ?debug=2 dump shows addresses")
+		}
 	}
 	f.Evidence = append(f.Evidence, siteEvidence(v, l)...)
 	f.Evidence = append(f.Evidence, otherViews(p, v, l)...)
@@ -297,6 +238,9 @@ func lockSummary(v *View, l *LockSet, n float64, f *Finding) string {
 		fmt.Fprintf(&b, "%s: %s was held by %s", of, what, f.Function)
 	} else {
 		fmt.Fprintf(&b, "%s wait for %s in %s", of, what, f.Function)
+		if others := l.spread(); others > 0 {
+			fmt.Fprintf(&b, " and %s", plural(float64(others), "other function"))
+		}
 	}
 	if v.Unit == Requests && v.Kind == Stacks && l.Held > n+0.5 {
 		fmt.Fprintf(&b, " (%s goroutines in all)", Thousands(l.Held))
@@ -425,6 +369,23 @@ func siteEvidence(v *View, l *LockSet) []Evidence {
 		})
 	}
 	return out
+}
+
+// spread is how many functions wait for the lock beside its site, where that
+// has less than half of the waiters; else 0.
+func (l *LockSet) spread() int {
+	funcs := map[string]bool{}
+	at := 0.0
+	for _, c := range l.Waiters {
+		funcs[c.Site().Func] = true
+		if c.Site().Func == l.Site.Func {
+			at += c.N
+		}
+	}
+	if 2*at >= l.N {
+		return 0
+	}
+	return len(funcs) - 1
 }
 
 func does(v *View, c *Crowd) string {

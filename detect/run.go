@@ -43,6 +43,7 @@ func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
 			p.settle(before)
 		}
 		p.lookBack(detectors)
+		p.doubt(proc)
 		r.Inputs = append(r.Inputs, inputsOf(proc, name, p)...)
 		r.Notes = append(r.Notes, proc.Notes...)
 		r.Warnings = append(r.Warnings, inputWarnings(proc)...)
@@ -64,6 +65,26 @@ func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
 		}
 	}
 	return r
+}
+
+// doubtPercent is the part of a dump's goroutines with a frame that was not
+// understood from which on what the rest says is in doubt. A log line in a
+// block costs one goroutine; text that was folded or edited spoils most.
+const doubtPercent = 10
+
+// doubt takes the confidence from findings in input that was largely not understood.
+func (p *Pass) doubt(proc *ingest.Process) {
+	for _, s := range proc.Snapshots {
+		if s.Loss.Read == 0 || 100*s.Loss.Misread < doubtPercent*s.Loss.Read {
+			continue
+		}
+		why := fmt.Sprintf("%s of the %s goroutines in %s have a frame that was not understood, as in text that was folded or edited", Thousands(float64(s.Loss.Misread)), Thousands(float64(s.Loss.Read)), s.Name)
+		for i := range p.findings {
+			f := &p.findings[i]
+			f.Confidence = Low
+			f.Warnings = append(f.Warnings, why)
+		}
+	}
 }
 
 // runOne runs a detector; a panic in it is its own failure, and must not cost

@@ -50,9 +50,24 @@ func decide(r *Report, passes []*Pass) {
 		}
 		r.Verdict.Summary = nothing(passes, all)
 		r.Verdict.Summary += unexplained(r, passes)
+		r.Verdict.Summary += unread(passes)
 	}
 	foldDeadlocks(all)
 	r.Findings = append(r.Findings, all...)
+}
+
+// unread says that much of a snapshot is missing, which makes nothing found no all-clear.
+func unread(passes []*Pass) string {
+	var lost, read int64
+	for _, p := range passes {
+		if v := p.Main(); v != nil && v.Snapshot != nil {
+			lost, read = lost+v.Snapshot.Loss.Lost, read+v.Snapshot.Loss.Read
+		}
+	}
+	if lost < 1 || float64(lost) < MaterialShare*float64(lost+read) {
+		return ""
+	}
+	return fmt.Sprintf("; but %s of %s goroutines could not be read, so this is no all-clear", Thousands(float64(lost)), Thousands(float64(lost+read)))
 }
 
 // unexplained says that the stacks of many do not tell what they wait for, and

@@ -55,7 +55,7 @@ ruled out, with numbers; and what to do next.
 An argument is
   FILE  a pprof profile, a text dump (debug=1, debug=2, or what a panic, a fatal
         error or SIGQUIT prints), also with log prefixes around it; gzip or not
-  DIR   all of those in a directory
+  DIR   all of those in a directory, up to 1,000 files, three folders deep
   URL   one profile, or a host or its /debug/pprof: then its goroutine profile,
         and its block and mutex profiles over --seconds
   -     standard input
@@ -65,7 +65,8 @@ processes are shown side by side.
 
 Limits on what one input may unpack to: 8 GiB of text, which is streamed, and
 512 MiB of protobuf, which is held in memory. --max-bytes changes both. A
-protobuf that would take more than 1 GiB of memory is refused.
+protobuf that would take more than 1 GiB of memory is refused. Text takes memory
+by its distinct stacks: of those above 512 MiB, goroutines are counted as lost.
 
 Ctrl-C while inputs are read gives up those that have to be waited for, and
 reports what was read; once more, or during the analysis, it ends the process.
@@ -116,6 +117,9 @@ func (f *analyzeFlags) check(args []string) error {
 	if f.base == "-" && slices.Contains(args, "-") {
 		return errors.New("- is given both as an input and as --base; standard input can be read once")
 	}
+	if slices.Contains(f.telemetry, "") {
+		return errors.New("expected an import path for --telemetry, such as example.com/app/metrics, saw none")
+	}
 	for _, name := range f.detectors {
 		if _, err := findDetector(name, all.Detectors()); err != nil {
 			return err
@@ -125,6 +129,12 @@ func (f *analyzeFlags) check(args []string) error {
 }
 
 func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
+	if cmd.Flags().Changed("telemetry") && len(f.telemetry) == 0 {
+		f.telemetry = []string{""} // as the library reads --telemetry ''
+	}
+	if cmd.Flags().Changed("detector") && len(f.detectors) == 0 {
+		f.detectors = []string{""}
+	}
 	if err := f.check(args); err != nil {
 		return err
 	}

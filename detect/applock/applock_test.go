@@ -1,7 +1,9 @@
 package applock_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/contend/contend/detect"
@@ -143,6 +145,24 @@ func TestApplock(t *testing.T) {
 			Verdict: "applock",
 			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*tree).walk", Blocked: 30}},
 		},
+		{
+			Name: "methods of one type, without addresses: likely one lock, and no more than likely",
+			Dump: `
+				11 sync.Mutex.Lock: internal/sync.runtime_SemacquireMutex < internal/sync.(*Mutex).lockSlow < internal/sync.(*Mutex).Lock < sync.(*Mutex).Lock < example.com/app.(*server).list < HANDLER
+				10 sync.Mutex.Lock: internal/sync.runtime_SemacquireMutex < internal/sync.(*Mutex).lockSlow < internal/sync.(*Mutex).Lock < sync.(*Mutex).Lock < example.com/app.(*server).show < HANDLER
+				10 sync.Mutex.Lock: internal/sync.runtime_SemacquireMutex < internal/sync.(*Mutex).lockSlow < internal/sync.(*Mutex).Lock < sync.(*Mutex).Lock < example.com/app.(*server).edit < HANDLER`,
+			Verdict: "applock",
+			Want:    []contendtest.Want{{Detector: "applock", Function: "example.com/app.(*server).list", Blocked: 31, Confidence: detect.Medium}},
+		},
+		{
+			Name: "methods of one type, at one address",
+			Dump: `
+				11 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < example.com/app.(*server).list < HANDLER
+				10 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < example.com/app.(*server).show < HANDLER
+				10 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < example.com/app.(*server).edit < HANDLER`,
+			Verdict: "applock",
+			Want:    []contendtest.Want{{Detector: "applock", Function: "example.com/app.(*server).list", Blocked: 31, Confidence: detect.High}},
+		},
 	})
 }
 
@@ -158,5 +178,35 @@ func TestOutsideHandlers(t *testing.T) {
 	}}
 	if len(r.Findings) > 0 || !slices.Equal(r.RuledOut, want) {
 		t.Errorf("findings %v, ruled out %v; want none, and %v", r.Findings, r.RuledOut, want)
+	}
+}
+
+func analyse(t *testing.T, text string) *detect.Report {
+	t.Helper()
+	snaps, err := stacks.ReadText("dump", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return detect.Run(&ingest.Bundle{Snapshots: snaps}, nil, []*detect.Detector{applock.Detector}, detect.Options{})
+}
+
+// Text that was folded says something, but nothing to be sure of; a dump that
+// is largely lost is no all-clear.
+func TestUnreadInput(t *testing.T) {
+	var folded, lost strings.Builder
+	for i := range 30 {
+		fmt.Fprintf(&folded, "goroutine %d [sync.Mutex.Lock]:\ninternal/sync.(*Mutex).lockSlow(0xc000100000)\n\t/go/src/sync.go:1 +0x1\nsync.(*Mutex).Lock(...)\n\t/go/src/sync.go:2\nmain.(*cache).get(0xc000100000, {0xc0001,\n0x1})\n\t/app/cache.go:3 +0x1\nmain.handle(0xc000100000)\n\t/app/main.go:4 +0x1\nnet/http.(*conn).serve(0xc000100000)\n\t/go/src/net/http/server.go:5 +0x1\n\n", i+1)
+		fmt.Fprintf(&lost, "goroutine %d [selec\n\n", i+1)
+	}
+	whole := strings.ReplaceAll(folded.String(), "{0xc0001,\n0x1})", "{0xc0001, 0x1})")
+	if r := analyse(t, whole); r.Verdict.Cause != "applock" || r.Verdict.Confidence != detect.High {
+		t.Fatalf("the whole text: %+v, want an application lock with high confidence", r.Verdict)
+	}
+	if r := analyse(t, folded.String()); r.Verdict.Confidence == detect.High || r.Verdict.Confidence == detect.Medium {
+		t.Errorf("the folded text: %+v, want no more than low confidence", r.Verdict)
+	}
+	few := "goroutine 99 [select]:\nmain.tick()\n\t/app/main.go:9 +0x1\n\n"
+	if r := analyse(t, few+lost.String()); r.Verdict.Cause != "" || !strings.Contains(r.Verdict.Summary, "but 30 of 31 goroutines could not be read, so this is no all-clear") {
+		t.Errorf("a dump that is mostly lost: %+v", r.Verdict)
 	}
 }

@@ -2,6 +2,7 @@ package stacks
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -65,6 +66,9 @@ func FromProfile(name string, p *profile.Profile) (*Snapshot, error) {
 			g.Leaked = g.Count
 		}
 		s.Loss.Read = addSaturating(s.Loss.Read, g.Count)
+	}
+	if len(s.Groups) == 0 && s.Format == Protobuf && !s.Growth {
+		return nil, errors.New("expected the goroutines of a process, which has one at least, saw a goroutine profile without any: take it again, or its ?debug=2 text")
 	}
 	s.Loss.Read = max(0, s.Loss.Read) // more may have ended than begun
 	slices.SortStableFunc(s.Groups, func(a, b *Group) int { return cmp.Compare(b.Count, a.Count) })

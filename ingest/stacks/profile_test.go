@@ -160,8 +160,6 @@ func TestFromProfileKinds(t *testing.T) {
 		{name: "overflow", format: Protobuf, counts: []int64{math.MaxInt64, math.MaxInt64}, read: math.MaxInt64,
 			profile: &profile.Profile{SampleType: typesOf("goroutine/count"),
 				Sample: []*profile.Sample{sampleOf(math.MaxInt64, loc), sampleOf(1, loc), sampleOf(math.MaxInt64, locationOf("main.other"))}}},
-		{name: "no samples", format: Protobuf,
-			profile: &profile.Profile{SampleType: typesOf("goroutine/count")}},
 		{name: "no location", format: Protobuf, counts: []int64{4}, read: 4, warnings: 1,
 			profile: &profile.Profile{SampleType: typesOf("goroutine/count"), Sample: []*profile.Sample{sampleOf(4)}}},
 		{name: "damaged", format: Protobuf, counts: []int64{4}, read: 4, warnings: 1,
@@ -200,6 +198,7 @@ func TestFromProfileRefuses(t *testing.T) {
 		{&profile.Profile{SampleType: typesOf("alloc_objects/count", "alloc_space/bytes")}, "saw an allocs profile"},
 		{&profile.Profile{SampleType: typesOf("fish/barrel")}, "saw an unknown sort of profile (fish/barrel)"},
 		{&profile.Profile{}, "saw a profile without sample types"},
+		{&profile.Profile{SampleType: typesOf("goroutine/count")}, "saw a goroutine profile without any"},
 		{nil, "saw a profile without sample types"},
 	}
 	for _, tt := range tests {

@@ -113,6 +113,7 @@ type Loss struct {
 	Declared     int64 // goroutines the input says it has; 0 where it does not say
 	Read         int64 // goroutines in Groups
 	Lost         int64 // goroutines known to be missing: declared or begun, not read
+	Misread      int64 // goroutines read, but for a frame that was not understood
 	ElidedFrames int64
 	Truncated    bool             // the input ends in the middle of a goroutine or at the runtime's 64 MiB
 	UnknownState map[string]int64 // header states not known to any Go release, with their goroutines

@@ -212,6 +212,7 @@ func (t *textReader) file(f fileLine) bool {
 	default:
 		if g.odd && !g.warned {
 			g.warned = true
+			t.d.s.Loss.Misread++
 			t.warn(t.in.in.number, "goroutine %d: a frame's function was not understood: %q", g.id, g.bare)
 		}
 		return false
