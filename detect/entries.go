@@ -146,7 +146,7 @@ func (e *entries) holdAt(c *Crowd, m *stacks.Member, addr uint64, j int, guess b
 	t := f.Package + "." + f.Type
 	line, entry := e.line[f.Func]
 	// In a function written on one line, what it calls there tells that it has locked.
-	sameLine := entry && line > 0 && f.Line == line && j > 0 && j != c.Wait.Site && !primitive(c.Frames[j-1])
+	sameLine := entry && line > 0 && f.Line == line && j > 0 && (j != c.Wait.Site || c.Wait.Kind == stacks.Sleep || c.Wait.Kind == stacks.Socket) && !primitive(c.Frames[j-1])
 	if entry && line > 0 && f.Line > 0 && f.Line <= line && !sameLine {
 		entry = false // not yet past the line that locks
 		if c.Wait.Kind.IsLock() || f.Line < line {

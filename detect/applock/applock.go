@@ -59,6 +59,8 @@ func next(l *detect.LockSet, f *detect.Finding) []string {
 	switch {
 	case root != nil && strings.HasPrefix(root.Wait, "run"):
 		out = append(out, "it is held briefly and taken often: take it less often, or do less under it")
+	case root != nil && strings.Contains(root.Wait, "channel") && beside(l) != nil:
+		out = append(out, fmt.Sprintf("see whether %s, which waits for this lock too, is the other end of the channel that the holder waits at: then it is a deadlock, and only a restart ends it", beside(l).Func))
 	case root != nil && root.Confidence != detect.Low:
 		out = append(out, fmt.Sprintf("take out of the lock what its holder does there: it is %s", root.Wait))
 	case root != nil:
@@ -69,4 +71,15 @@ func next(l *detect.LockSet, f *detect.Finding) []string {
 		out = append(out, "take ?debug=2 dumps a minute apart: ages of minutes mean that it was never released, waiters that change mean that it is held often")
 	}
 	return append(out, "shorten or split the lock (by key, or copy on write); until then admit fewer requests at once")
+}
+
+// beside is the site of a waiter outside handlers where requests wait too: a
+// worker that may be what they, or the lock's holder, wait for.
+func beside(l *detect.LockSet) *stacks.Frame {
+	for _, c := range l.Waiters {
+		if !c.Request && l.Site.Func != c.Site().Func {
+			return c.Site()
+		}
+	}
+	return nil
 }

@@ -163,6 +163,14 @@ func TestApplock(t *testing.T) {
 			Verdict: "applock",
 			Want:    []contendtest.Want{{Detector: "applock", Function: "example.com/app.(*server).list", Blocked: 31, Confidence: detect.High}},
 		},
+		{
+			Name: "a holder in a function written on one line",
+			Dump: `
+				20 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < main.slow@243 < main.h@357 < HANDLER
+				1 sleep: time.Sleep < main.slow@243 < main.h@357 < HANDLER`,
+			Verdict: "applock",
+			Want:    []contendtest.Want{{Detector: "applock", Function: "main.slow", Blocked: 20, Holder: "main.slow"}},
+		},
 	})
 }
 
@@ -208,5 +216,21 @@ func TestUnreadInput(t *testing.T) {
 	few := "goroutine 99 [select]:\nmain.tick()\n\t/app/main.go:9 +0x1\n\n"
 	if r := analyse(t, few+lost.String()); r.Verdict.Cause != "" || !strings.Contains(r.Verdict.Summary, "but 30 of 31 goroutines could not be read, so this is no all-clear") {
 		t.Errorf("a dump that is mostly lost: %+v", r.Verdict)
+	}
+}
+
+// A lock's holder that stands at a channel whose other end may want the lock is advice worth giving.
+func TestChannelBehindLock(t *testing.T) {
+	dump := contendtest.Snapshot(t, "dump", `
+		30 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < main.(*account).post(0xc000100000)@20 < HANDLER
+		1 chan send: main.(*account).post(0xc000100000)@22 < HANDLER
+		1 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < main.(*account).apply(0xc000100000)@30 < main.drain | main.main`)
+	r := detect.Run(&ingest.Bundle{Snapshots: []*stacks.Snapshot{dump}}, nil, []*detect.Detector{applock.Detector}, detect.Options{})
+	if len(r.Findings) != 1 {
+		t.Fatalf("%d findings, want one", len(r.Findings))
+	}
+	advice := strings.Join(r.Findings[0].Next, "\n")
+	if want := "see whether main.(*account).apply, which waits for this lock too, is the other end of the channel"; !strings.Contains(advice, want) {
+		t.Errorf("advice lacks %q:\n%s", want, advice)
 	}
 }

@@ -69,7 +69,11 @@ func report(p *detect.Pass, v *detect.View, s *detect.SiteSum) {
 	f.Evidence = v.SiteEvidence(s)
 	if wait.ByName {
 		f.Confidence = detect.Weaker(f.Confidence, detect.Medium)
-		f.Warnings = append(f.Warnings, "taken for a pool by its name and what is done there; no library known to contend is at this site")
+		why := "taken for a pool by its name and what is done there; no library known to contend is at this site"
+		if what != "a permit of a pool" {
+			why = "requests stand at a send: whether a pool is full, a queue, or nobody receives, their stacks do not tell"
+		}
+		f.Warnings = append(f.Warnings, why)
 	}
 	if v.Kind == detect.Stacks {
 		if past, frame, n := v.Past(s.Crowds[0]); past != nil {
