@@ -47,7 +47,7 @@ func (v *View) followHelpers() {
 			if through.Telemetry.Is {
 				continue
 			}
-		case through.Wait.Kind == stacks.Socket && !through.Wait.Answer && !c.Wait.Group && !ownResolver(through):
+		case through.Wait.Kind == stacks.Socket && !through.Wait.Answer && !c.Wait.Group && !through.nested && !ownResolver(through):
 			continue // a raw read beside a channel is as likely a copy between two clients
 		}
 		c.Through, c.helped = through, helped
@@ -77,26 +77,35 @@ func (v *View) leader() *Crowd {
 // stacks. Crowds come largest first, so these bounds lose nothing that matters
 // and keep a dump of as many stacks as goroutines linear.
 const (
-	maxHelpers = 256 // crowds of helpers of one function
+	maxHelpers = 256 // crowds of helpers of one function, or of one creator
 	maxConds   = 64  // crowds at conds that are compared with all others
 )
 
 // helpers are the goroutines outside handlers by who started them.
 type helpers struct {
 	byCreator map[int64][]*Crowd  // creator's goroutine id to crowds, once for each goroutine
+	creators  map[int64]bool      // ids that started any goroutine, also one that does not tell why
 	byParent  map[string][]*Crowd // function that started them, or that a frame is a closure of, to crowds
 	ids       bool                // creators are known
 }
 
 func (v *View) started() helpers {
-	h := helpers{byCreator: map[int64][]*Crowd{}, byParent: map[string][]*Crowd{}}
+	h := helpers{byCreator: map[int64][]*Crowd{}, creators: map[int64]bool{}, byParent: map[string][]*Crowd{}}
 	for _, c := range v.Crowds {
-		if c.Request || !tellsWhy(c) {
+		if c.Request {
+			continue
+		}
+		if !tellsWhy(c) {
+			if c.nested && c.Group != nil {
+				for i := range c.Group.Members {
+					h.creators[c.Group.Members[i].Creator] = true
+				}
+			}
 			continue
 		}
 		if c.Group != nil {
 			for i := range c.Group.Members {
-				if id := c.Group.Members[i].Creator; id != 0 {
+				if id := c.Group.Members[i].Creator; id != 0 && len(h.byCreator[id]) < maxHelpers {
 					h.ids = true
 					h.byCreator[id] = append(h.byCreator[id], c)
 				}
@@ -162,6 +171,11 @@ func (h helpers) why(c *Crowd) (*Crowd, float64) {
 			}
 			return best, helped / float64(len(c.Group.Members)) * c.N
 		}
+		for i := range c.Group.Members {
+			if h.creators[c.Group.Members[i].ID] {
+				return nil, 0 // their own handlers are known, and do not wait
+			}
+		}
 	}
 	var best *Crowd
 	var all float64
@@ -169,6 +183,9 @@ func (h helpers) why(c *Crowd) (*Crowd, float64) {
 		f := c.Frames[i]
 		if i > c.Wait.Site && (handlerRoot[stacks.Key(f)] || serverRoot[stacks.Key(f)]) {
 			break
+		}
+		if ownGroup(f) {
+			continue // every group's goroutines are started there
 		}
 		for _, o := range h.byParent[f.Func] {
 			if n[o] == 0 {

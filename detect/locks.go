@@ -152,6 +152,10 @@ func buildLocks(v *View) []*LockSet {
 		l.InScope += c.counted()
 		l.Behind += c.counted()
 		// Inside one library both are at the lock, as at two of its sites.
+		if c.Through.nested {
+			l.Held -= c.counted() // those that were given up are held all the same
+			continue
+		}
 		if own := c.Site().Package; !helping[c.Through] && (own == "main" || own != c.Through.Site().Package) {
 			helping[c.Through] = true
 			l.Held -= c.Through.N

@@ -13,11 +13,12 @@ func scattered(p *Pass, want func(*LockSet) bool) {
 	if v == nil || v.Kind == Waits {
 		return
 	}
-	var sum float64
+	var all, sum float64
 	var top *LockSet
 	most, locks := 0.0, 0
 	for _, l := range v.Locks() {
 		n := v.Waiting(l, p)
+		all += n
 		if n <= 0 || !want(l) {
 			continue
 		}
@@ -26,7 +27,7 @@ func scattered(p *Pass, want func(*LockSet) bool) {
 			top, most = l, n
 		}
 	}
-	if top == nil || v.Weigh(most) >= MaterialShare && most >= MaterialCount || v.Weigh(sum) < criticalShare || sum < firmCount {
+	if top == nil || v.Weigh(most) >= MaterialShare && most >= MaterialCount || v.Weigh(all) < criticalShare || v.Weigh(sum) < MaterialShare || sum < firmCount {
 		return
 	}
 	f := Finding{Wait: string(top.siteKind), Severity: Warning, Confidence: Medium, Weight: v.Weigh(sum)}

@@ -143,13 +143,15 @@ func streams(frames []*stacks.Frame, w stacks.Wait) bool {
 		return true
 	}
 	recv := false
-	for _, f := range frames {
+	for i, f := range frames {
 		if stacks.AsksForEvents(f) {
 			return true
 		}
 		switch f.Func {
 		case "io.Copy", "io.CopyBuffer":
-			return !w.Answer
+			if i < w.Site { // directly between two connections
+				return !w.Answer
+			}
 		case "google.golang.org/grpc.(*clientStream).RecvMsg":
 			recv = true
 		case "google.golang.org/grpc.invoke", "google.golang.org/grpc.(*ClientConn).Invoke":
@@ -192,7 +194,10 @@ func readLoop(frames []*stacks.Frame, site int) bool {
 		}
 		n++
 		if own := frames[site]; !own.Std && stacks.Repository(own.Package) != stacks.Repository(frames[i].Package) {
-			continue // it hands what it read to code that asks elsewhere
+			if !frames[i].Std {
+				return false // others call the library, which reads for them
+			}
+			continue
 		}
 		reads, loops := false, false
 		for _, w := range stacks.Words(frames[i].Name) {

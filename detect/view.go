@@ -109,6 +109,11 @@ func (v *View) Weigh(n float64) float64 {
 // and its few requests (health checks, a scrape) say little.
 const requestsCount = 0.1
 
+// nestedWeight is what a handler that another handler runs counts where the
+// busy are compared with the requests: time-outs leave up to ten behind for each
+// request. Where there are more still, they are what the service does.
+const nestedWeight = 0.1
+
 // SnapshotView makes a view of a snapshot.
 func SnapshotView(s *stacks.Snapshot, opt Options) *View {
 	v := &View{Name: s.Name, Kind: Stacks, Format: s.Format, Snapshot: s}
@@ -136,7 +141,7 @@ func SnapshotView(s *stacks.Snapshot, opt Options) *View {
 }
 
 // cutConnection reports whether the frames at a stack's root were left out and
-// its creator shows that it serves a connection. Between requests such stacks are short.
+// its creator shows that it serves a connection, which is not between requests.
 func cutConnection(g *stacks.Group) bool {
 	if g.CreatedBy == nil || g.CreatedBy.Func != "net/http.(*Server).Serve" {
 		return false
@@ -146,7 +151,7 @@ func cutConnection(g *stacks.Group) bool {
 			return false
 		}
 	}
-	return len(g.Frames) > 0
+	return servesRequest(g.Frames, stacks.NewFrame("net/http.(*conn).serve", "", 0))
 }
 
 // WaitsView makes a view of a block or mutex profile.
@@ -193,7 +198,7 @@ func newCrowd(frames []*stacks.Frame, w stacks.Wait, opt Options) *Crowd {
 func handlesLog(frames []*stacks.Frame, site int) bool {
 	pkg := frames[site].Package
 	for _, f := range frames[site+1:] {
-		if f.Package != pkg {
+		if f.Package != pkg && f.Name != "Handle" { // handlers hand records on to handlers
 			return f.Func == "log/slog.(*Logger).log" || f.Func == "log/slog.(*Logger).logAttrs"
 		}
 	}
@@ -238,17 +243,20 @@ func (v *View) finish() {
 	v.parkServed()
 	v.ownGroups()
 	v.semaphores()
-	var busy float64
+	var busy, nested float64
 	for _, c := range v.Crowds {
 		if c.Request && c.Wait.Kind != stacks.Idle {
 			v.Requests += c.N
 		}
-		if !c.Parked && !c.nested && c.Wait.Kind != stacks.Idle {
+		if !c.Parked && c.Wait.Kind != stacks.Idle {
 			busy += c.N
+			if c.nested {
+				nested += c.N
+			}
 		}
 	}
 	v.Unit, v.InFlight = Goroutines, busy
-	if v.Requests > 0 && v.Requests >= requestsCount*busy {
+	if v.Requests > 0 && v.Requests >= requestsCount*(busy-nested+nestedWeight*nested) {
 		v.ByRequest, v.Unit, v.InFlight = true, Requests, v.Requests
 	}
 	v.followHelpers()
@@ -268,6 +276,8 @@ func (v *View) nestedHandlers() {
 	for _, c := range v.Crowds {
 		switch {
 		case !c.Request:
+		case rooted(c.Frames) && c.Wait.Kind == stacks.Idle:
+			// A connection that waits for its next message serves none of those it started.
 		case rooted(c.Frames):
 			for _, f := range c.Frames {
 				serving[f.Func] = true
@@ -342,15 +352,30 @@ func root(frames []*stacks.Frame) *stacks.Frame {
 
 // ownGroups tells an errgroup that each request has for itself from one that
 // all share: with one of its own a request waits for what it started, with a
-// shared one for a permit. Of a shared group far fewer run than wait.
+// shared one for a permit. Of a shared group far fewer run than wait, told by
+// what they run: closures of the functions that wait.
 func (v *View) ownGroups() {
+	if v.Kind != Stacks {
+		return // a profile of waits does not show those that run
+	}
 	var waiting []*Crowd
 	var wait, run float64
+	callers := map[string]bool{} // functions that those who wait are in
 	for _, c := range v.Crowds {
-		if site := c.Site(); site != nil && c.Wait.Kind == stacks.Pool && stacks.Key(site) == groupGo {
+		if site := c.Site(); site != nil && c.Wait.Kind == stacks.Pool && ownGroup(site) {
 			waiting, wait = append(waiting, c), wait+c.N
-		} else if r := root(c.Frames); r != nil && stacks.Key(r) == groupGo {
-			run += c.N
+			for _, f := range c.Frames {
+				callers[f.Func] = true
+			}
+		}
+	}
+	for _, c := range v.Crowds {
+		if n := len(c.Frames); n > 1 && ownGroup(c.Frames[n-1]) || n > 2 && c.Frames[n-1].Package == "runtime" && ownGroup(c.Frames[n-2]) {
+			for i, f := range c.Frames {
+				if i+1 < n && ownGroup(c.Frames[i+1]) && startedBy(f.Func, callers) {
+					run += c.N
+				}
+			}
 		}
 	}
 	if run < wait {
@@ -361,7 +386,24 @@ func (v *View) ownGroups() {
 	}
 }
 
-const groupGo = "golang.org/x/sync/errgroup.Group.Go"
+// startedBy reports whether name is a closure of one of the functions.
+func startedBy(name string, functions map[string]bool) bool {
+	for p := parent(name); p != ""; p = parent(p) {
+		if functions[p] {
+			return true
+		}
+	}
+	return false
+}
+
+// ownGroup reports whether f is where an errgroup starts its goroutines.
+func ownGroup(f *stacks.Frame) bool {
+	switch stacks.Key(f) {
+	case "golang.org/x/sync/errgroup.Group.Go", "golang.org/x/sync/errgroup.Group.TryGo", "golang.org/x/sync/errgroup.Group.add":
+		return true
+	}
+	return false
+}
 
 // semaphores recognises permits that nothing is named for: requests that
 // send to a channel wait for room or for a receiver, and requests at a cond

@@ -171,6 +171,31 @@ func TestApplock(t *testing.T) {
 			Verdict: "applock",
 			Want:    []contendtest.Want{{Detector: "applock", Function: "main.slow", Blocked: 20, Holder: "main.slow"}},
 		},
+		{
+			Name: "handlers that were given up, and hardly a request",
+			Dump: `
+				1 running: main.health < HANDLER
+				1 select: net/http.(*timeoutHandler).ServeHTTP < HANDLER
+				400 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < main.(*report).gen(0xc000100000) < net/http.HandlerFunc.ServeHTTP < net/http.(*timeoutHandler).ServeHTTP.func1 | net/http.(*timeoutHandler).ServeHTTP`,
+			Verdict: "applock",
+			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*report).gen", Blocked: 400}},
+		},
+		{
+			Name: "calls of net/rpc over HTTP, which a connection started",
+			Dump: `
+				20 IO wait: internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*conn).Read < bufio.(*Reader).Read < encoding/gob.decodeUintReader < net/rpc.(*gobServerCodec).ReadRequestHeader < net/rpc.(*Server).ServeCodec < net/rpc.(*Server).ServeHTTP < net/http.serverHandler.ServeHTTP < net/http.(*conn).serve | net/http.(*Server).Serve
+				60 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < main.(*store).get(0xc000100000) < net/rpc.(*service).call | net/rpc.(*Server).ServeCodec`,
+			Verdict: "applock",
+			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*store).get", Blocked: 60}},
+		},
+		{
+			Name: "idle connections whose root frames were left out do not dilute a lock",
+			Dump: `
+				20 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < main.(*tree).walk(0xc000100000) < HANDLER
+				200 IO wait: internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*netFD).Read < net.(*conn).Read | net/http.(*Server).Serve`,
+			Verdict: "applock",
+			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*tree).walk", Blocked: 20}},
+		},
 	})
 }
 

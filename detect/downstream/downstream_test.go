@@ -135,5 +135,28 @@ func TestDownstream(t *testing.T) {
 				50 IO wait: internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*netFD).Read < net.(*conn).Read < bufio.(*Reader).Read < io.ReadFull < encoding/gob.decodeUintReader < encoding/gob.(*Decoder).recvMessage < encoding/gob.(*Decoder).Decode < net/rpc.(*gobServerCodec).ReadRequestHeader < net/rpc.(*Server).readRequestHeader < net/rpc.(*Server).ServeCodec | main.main
 				50 IO wait: internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*netFD).Read < net.(*conn).Read < bufio.(*Reader).Read < io.ReadFull < encoding/gob.decodeUintReader < encoding/gob.(*Decoder).recvMessage < encoding/gob.(*Decoder).Decode < net/rpc.(*gobClientCodec).ReadResponseHeader < net/rpc.(*Client).input | net/rpc.NewClientWithCodec`,
 		},
+		{
+			Name: "handlers with a time-out that ask a database",
+			Dump: `
+				30 select: net/http.(*timeoutHandler).ServeHTTP < HANDLER
+				30 IO wait: internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*netFD).Read < net.(*conn).Read < bufio.(*Reader).Read < github.com/lib/pq.(*conn).recvMessage < main.list < net/http.HandlerFunc.ServeHTTP < net/http.(*timeoutHandler).ServeHTTP.func1 | net/http.(*timeoutHandler).ServeHTTP`,
+			Verdict: "downstream",
+			Want:    []contendtest.Want{{Detector: "downstream", Function: "github.com/lib/pq.(*conn).recvMessage", Blocked: 30}},
+		},
+		{
+			Name: "an application's own FetchMessage, and the callback of a subscription",
+			Dump: `
+				40 IO wait: internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*netFD).Read < net.(*conn).Read < bufio.(*Reader).Read < github.com/lib/pq.(*conn).recvMessage < main.(*store).row < example.com/app/chat.(*Store).FetchMessage < main.work | main.main
+				40 IO wait: internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*netFD).Read < net.(*conn).Read < bufio.(*Reader).Read < github.com/lib/pq.(*conn).recvMessage < main.(*store).row < cloud.google.com/go/pubsub.(*Subscription).Receive.func2.2 | cloud.google.com/go/pubsub.(*Subscription).Receive`,
+			Verdict: "downstream",
+			Want:    []contendtest.Want{{Detector: "downstream", Function: "github.com/lib/pq.(*conn).recvMessage", Blocked: 80}},
+		},
+		{
+			Name: "a copy out of a database is no tunnel",
+			Dump: `
+				80 IO wait: internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*netFD).Read < net.(*conn).Read < bufio.(*Reader).Read < github.com/lib/pq.(*conn).recvMessage < main.(*rows).Read < io.copyBuffer < io.Copy < main.export | main.main`,
+			Verdict: "downstream",
+			Want:    []contendtest.Want{{Detector: "downstream", Function: "github.com/lib/pq.(*conn).recvMessage", Blocked: 80}},
+		},
 	})
 }

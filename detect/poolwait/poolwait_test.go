@@ -111,5 +111,14 @@ func TestPoolwait(t *testing.T) {
 			Verdict: "poolwait",
 			Want:    []contendtest.Want{{Detector: "poolwait", Function: "golang.org/x/sync/errgroup.(*Group).Go", Blocked: 40}},
 		},
+		{
+			Name: "a group that all share, beside workers in groups of others",
+			Dump: `
+				40 chan send: golang.org/x/sync/errgroup.(*Group).Go < main.render < HANDLER
+				4 sleep: time.Sleep < main.render.func1 < golang.org/x/sync/errgroup.(*Group).Go.func1 | golang.org/x/sync/errgroup.(*Group).Go
+				50 select: main.(*worker).run < main.main.func1 < golang.org/x/sync/errgroup.(*Group).Go.func1 | golang.org/x/sync/errgroup.(*Group).Go`,
+			Verdict: "poolwait",
+			Want:    []contendtest.Want{{Detector: "poolwait", Function: "golang.org/x/sync/errgroup.(*Group).Go", Blocked: 40}},
+		},
 	})
 }

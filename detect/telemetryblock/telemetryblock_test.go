@@ -94,5 +94,12 @@ func TestTelemetryblock(t *testing.T) {
 			Dump: `
 				30 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < example.com/shop/ship.(*Handler).Handle(0xc000100000)@20 < main.order < HANDLER`,
 		},
+		{
+			Name: "a handler of log records behind another",
+			Dump: `
+				30 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < example.com/shop/ship.(*Handler).Handle(0xc000100000)@20 < github.com/samber/slog-multi.(*FanoutHandler).Handle < log/slog.(*Logger).log < log/slog.(*Logger).Info < main.order < HANDLER`,
+			Verdict: "telemetryblock",
+			Want:    []contendtest.Want{{Detector: "telemetryblock", Function: "example.com/shop/ship.(*Handler).Handle", Blocked: 30}},
+		},
 	})
 }

@@ -1,6 +1,9 @@
 package stacks
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // refine turns a bare operation (a select, a channel, a read) into what the
 // code at its site is known to wait for: a permit of a pool, an answer of a
@@ -239,14 +242,23 @@ func forEvents(frames []*Frame, site int) bool {
 	return false
 }
 
+// eventClients are the libraries whose methods AsksForEvents knows.
+var eventClients = []string{
+	"github.com/redis/go-redis", "github.com/go-redis/redis", "github.com/gomodule/redigo", "github.com/redis/rueidis", "github.com/mediocregopher/radix",
+	"github.com/aws/aws-sdk-go", "github.com/aws/aws-sdk-go-v2", "github.com/Azure/azure-sdk-for-go", "cloud.google.com/go/pubsub", "gocloud.dev/pubsub",
+	"github.com/jackc/pgx", "github.com/lib/pq", "go.mongodb.org/mongo-driver", "github.com/hashicorp/consul/api",
+	"github.com/segmentio/kafka-go", "github.com/twmb/franz-go", "github.com/nats-io/nats.go", "github.com/apache/pulsar-client-go",
+}
+
 // AsksForEvents reports whether f is the method of a client library that waits
-// for what comes when it comes. Names are exact: an application's
+// for what comes when it comes. Libraries and names are exact: an application's
 // receiveMessage may well be a call.
 func AsksForEvents(f *Frame) bool {
-	if f.Package == "main" {
+	pkg := Unversioned(f.Package)
+	if !slices.ContainsFunc(eventClients, func(c string) bool { return pkg == c || strings.HasPrefix(pkg, c+"/") }) {
 		return false
 	}
-	switch firstElement(f.Name) {
+	switch f.Name { // its closures are callbacks, which work on what came
 	case "BLPop", "BRPop", "BLMove", "BLMPop", "BRPopLPush", "BZPopMin", "BZPopMax", "BZMPop", "XRead", "XReadGroup",
 		"ReceiveMessage", "ReceiveTimeout", "WaitForNotification", "FetchMessage", "PollFetches", "PollRecords", "NextMsg", "NextMsgWithContext":
 		return true
