@@ -239,7 +239,7 @@ func lockSummary(v *View, l *LockSet, n float64, f *Finding) string {
 	} else {
 		fmt.Fprintf(&b, "%s wait for %s in %s", of, what, f.Function)
 		if others := l.spread(); others > 0 {
-			fmt.Fprintf(&b, " and %s", plural(float64(others), "other function"))
+			fmt.Fprintf(&b, " and %s", Plural(float64(others), "other function"))
 		}
 	}
 	if v.Unit == Requests && v.Kind == Stacks && l.Held > n+0.5 {

@@ -61,6 +61,15 @@ func (p *Pass) RuleOut(format string, args ...any) {
 	p.ruledOut = append(p.ruledOut, RuledOut{Detector: p.Detector.Name, Reason: fmt.Sprintf(format, args...), Process: p.Process})
 }
 
+// Waiters is the view that shows who waits: the snapshot, else the block
+// profile; nil where there is neither. A mutex profile charges who releases.
+func (p *Pass) Waiters() *View {
+	if p.Stacks != nil {
+		return p.Stacks
+	}
+	return p.Block
+}
+
 // Main is the view shares are read from: the snapshot, else the block profile,
 // else the mutex profile.
 func (p *Pass) Main() *View {
@@ -168,6 +177,14 @@ func (v *View) Of(n float64, events int64) string {
 		unit = "goroutines that are not idle"
 	}
 	return fmt.Sprintf("%s of %s %s", Thousands(n), Thousands(v.InFlight), unit)
+}
+
+// Plural is how many there are of something, in words: "1 request", "3 requests".
+func Plural(n float64, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return Thousands(n) + " " + one + "s"
 }
 
 // Seconds prints a duration for people.

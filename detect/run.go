@@ -326,7 +326,7 @@ func inputWarnings(proc *ingest.Process) []string {
 			out = append(out, fmt.Sprintf("%s: %s goroutines lost: shares are of the %s that could be read", s.Name, Thousands(float64(l.Lost)), Thousands(float64(l.Read))))
 		}
 		if l.NoStack > 0 {
-			out = append(out, fmt.Sprintf("%s: %s running on other threads had no stack that the runtime could print", s.Name, plural(float64(l.NoStack), "goroutine")))
+			out = append(out, fmt.Sprintf("%s: %s running on other threads had no stack that the runtime could print", s.Name, Plural(float64(l.NoStack), "goroutine")))
 		}
 		states := make([]string, 0, len(l.UnknownState))
 		for state := range l.UnknownState {

@@ -246,9 +246,9 @@ func nothing(passes []*Pass, findings []Finding) string {
 		case v.Kind == Waits:
 			looked = append(looked, name+fmt.Sprintf("on average %s waiting %s over %.1f s", Thousands(round1(v.InFlight)), v.Unit, v.Window.Seconds()))
 		case v.Snapshot.Crash != "":
-			looked = append(looked, name+fmt.Sprintf("the process died of %q, and no wait of its %s explains it", v.Snapshot.Crash, plural(v.Goroutines, "goroutine")))
+			looked = append(looked, name+fmt.Sprintf("the process died of %q, and no wait of its %s explains it", v.Snapshot.Crash, Plural(v.Goroutines, "goroutine")))
 		case v.ByRequest:
-			looked = append(looked, name+fmt.Sprintf("%s in flight among %s goroutines", plural(v.Requests, "request"), Thousands(v.Goroutines)))
+			looked = append(looked, name+fmt.Sprintf("%s in flight among %s goroutines", Plural(v.Requests, "request"), Thousands(v.Goroutines)))
 		default:
 			looked = append(looked, name+fmt.Sprintf("no requests in flight, %s of %s goroutines not idle", Thousands(v.InFlight), Thousands(v.Goroutines)))
 		}
@@ -263,11 +263,4 @@ func nothing(passes []*Pass, findings []Finding) string {
 		return "nothing found that holds a material share: " + strings.Join(looked, "; ")
 	}
 	return "nothing found: " + strings.Join(looked, "; ")
-}
-
-func plural(n float64, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return Thousands(n) + " " + one + "s"
 }

@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -287,11 +288,7 @@ func (v *View) nestedHandlers() {
 		}
 	}
 	for _, c := range others {
-		nested := c.Group != nil && c.Group.CreatedBy != nil && serving[c.Group.CreatedBy.Func]
-		for p := parent(root(c.Frames).Func); p != "" && !nested; p = parent(p) {
-			nested = serving[p]
-		}
-		if nested {
+		if c.Group != nil && c.Group.CreatedBy != nil && serving[c.Group.CreatedBy.Func] || startedBy(root(c.Frames).Func, serving) {
 			c.Request, c.nested = false, true
 			c.Parked = isParked(c.Frames, c.Wait)
 		}
@@ -370,12 +367,12 @@ func (v *View) ownGroups() {
 		}
 	}
 	for _, c := range v.Crowds {
-		if n := len(c.Frames); n > 1 && ownGroup(c.Frames[n-1]) || n > 2 && c.Frames[n-1].Package == "runtime" && ownGroup(c.Frames[n-2]) {
-			for i, f := range c.Frames {
-				if i+1 < n && ownGroup(c.Frames[i+1]) && startedBy(f.Func, callers) {
-					run += c.N
-				}
-			}
+		r := root(c.Frames)
+		if r == nil || !ownGroup(r) {
+			continue
+		}
+		if i := slices.Index(c.Frames, r); i > 0 && startedBy(c.Frames[i-1].Func, callers) {
+			run += c.N
 		}
 	}
 	if run < wait {

@@ -347,6 +347,9 @@ func statusOf(err error) int {
 	return 0
 }
 
+// sendQuit is the last resort, which costs the process.
+const sendQuit = "send it SIGQUIT, which ends it, and give its output"
+
 func newStatusError(resp *http.Response, sent *secrets) error {
 	code := resp.StatusCode
 	saw := fmt.Sprintf("expected a profile, saw %d %s", code, http.StatusText(code))
@@ -354,7 +357,7 @@ func newStatusError(resp *http.Response, sent *secrets) error {
 	if said != "" {
 		saw += " (" + said + ")"
 	}
-	try := "see the service's log, or send it SIGQUIT, which ends it, and give its output"
+	try := "see the service's log, or " + sendQuit
 	switch {
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		try = "give credentials with --http.config.file"
@@ -412,7 +415,7 @@ func requestError(ctx context.Context, u *url.URL, err error) error {
 	hungUp := errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	switch {
 	case timedOut(cause):
-		return errors.New("expected a profile, saw no answer in time; the process may be too busy to answer: try again, or send it SIGQUIT, which ends it, and give its output")
+		return errors.New("expected a profile, saw no answer in time; the process may be too busy to answer: try again, or " + sendQuit)
 	case cause != nil:
 		return fmt.Errorf("interrupted: %w", cause)
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -199,12 +199,16 @@ func TestApplock(t *testing.T) {
 	})
 }
 
+func run(snapshots ...*stacks.Snapshot) *detect.Report {
+	return detect.Run(&ingest.Bundle{Snapshots: snapshots}, nil, []*detect.Detector{applock.Detector}, detect.Options{})
+}
+
 // A lock that holds up no request is no finding, but is not hidden either.
 func TestOutsideHandlers(t *testing.T) {
 	dump := contendtest.Snapshot(t, "dump", `
 		40 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < main.(*index).merge(0xc000100000) < main.work | main.main
 		8 select: main.(*page).wait < HANDLER`)
-	r := detect.Run(&ingest.Bundle{Snapshots: []*stacks.Snapshot{dump}}, nil, []*detect.Detector{applock.Detector}, detect.Options{})
+	r := run(dump)
 	want := []detect.RuledOut{{
 		Detector: "applock",
 		Reason:   "0 of 8 requests wait for a lock outside telemetry; outside handlers 40 goroutines do, in main.(*index).merge",
@@ -220,7 +224,7 @@ func analyse(t *testing.T, text string) *detect.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return detect.Run(&ingest.Bundle{Snapshots: snaps}, nil, []*detect.Detector{applock.Detector}, detect.Options{})
+	return run(snaps...)
 }
 
 // Text that was folded says something, but nothing to be sure of; a dump that
@@ -250,7 +254,7 @@ func TestChannelBehindLock(t *testing.T) {
 		30 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < main.(*account).post(0xc000100000)@20 < HANDLER
 		1 chan send: main.(*account).post(0xc000100000)@22 < HANDLER
 		1 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < main.(*account).apply(0xc000100000)@30 < main.drain | main.main`)
-	r := detect.Run(&ingest.Bundle{Snapshots: []*stacks.Snapshot{dump}}, nil, []*detect.Detector{applock.Detector}, detect.Options{})
+	r := run(dump)
 	if len(r.Findings) != 1 {
 		t.Fatalf("%d findings, want one", len(r.Findings))
 	}

@@ -146,10 +146,10 @@ func report(p *detect.Pass, v *detect.View, g *detect.WaitFor, cycle []edge) {
 	}
 	below, above := first.who.Crowd.Site().Func, first.who.Crowd.Frames[first.who.Frame].Func
 	if len(cycle) == 1 {
-		f.Summary = fmt.Sprintf("%sgoroutine %d waits for a lock that its own stack took (%s below %s), and %s wait with it", prefix, first.who.Member.ID, below, above, plural(waiters-1))
+		f.Summary = fmt.Sprintf("%sgoroutine %d waits for a lock that its own stack took (%s below %s), and %s wait with it", prefix, first.who.Member.ID, below, above, detect.Plural(waiters-1, "goroutine"))
 		f.Next = selfAdvice
 	} else {
-		f.Summary = fmt.Sprintf("%s%d goroutines wait for each other's locks in a cycle, and %s wait for these locks in all: %s", prefix, len(cycle), plural(waiters), strings.Join(story[:2], "; "))
+		f.Summary = fmt.Sprintf("%s%d goroutines wait for each other's locks in a cycle, and %s wait for these locks in all: %s", prefix, len(cycle), detect.Plural(waiters, "goroutine"), strings.Join(story[:2], "; "))
 		f.Next = advice
 	}
 	const most = 6 // a longer cycle is told by its beginning
@@ -183,8 +183,8 @@ func allAsleep(p *detect.Pass, v *detect.View) bool {
 	f := detect.Finding{Wait: string(top.Wait.Kind), Confidence: detect.High, Severity: detect.Critical, Outranks: 2, Weight: 1,
 		Blocked: v.Goroutines, Total: v.Goroutines, Unit: detect.Goroutines, Goroutines: detect.Whole(v.Goroutines)}
 	f.Name(top.Site())
-	f.Summary = fmt.Sprintf("the process died because all its goroutines were asleep: %s, most %s", plural(v.Goroutines), detect.WaitsIn(top))
-	f.Evidence = []detect.Evidence{{Text: v.Snapshot.Crash, Input: v.Name}, {Text: fmt.Sprintf("%s in this stack", plural(top.N)), Input: v.Name, Count: top.N, Stack: stackOf(top, top.Wait.Site+4)}}
+	f.Summary = fmt.Sprintf("the process died because all its goroutines were asleep: %s, most %s", detect.Plural(v.Goroutines, "goroutine"), detect.WaitsIn(top))
+	f.Evidence = []detect.Evidence{{Text: v.Snapshot.Crash, Input: v.Name}, {Text: fmt.Sprintf("%s in this stack", detect.Plural(top.N, "goroutine")), Input: v.Name, Count: top.N, Stack: stackOf(top, top.Wait.Site+4)}}
 	f.Next = []string{"see who should have served what they wait for, and why it ended or was never started"}
 	p.Report(f)
 	return true
@@ -311,11 +311,11 @@ func joinUnderLock(p *detect.Pass, v *detect.View, g *detect.WaitFor) bool {
 			f.Holder = detect.DescribeCrowd(h.Crowd, h.Frame)
 			f.Holder.Goroutine = h.Member.ID
 			f.Summary = fmt.Sprintf("goroutine %d probably holds a lock in %s while it waits for a WaitGroup of the same object; %s wait for that lock, and if one of them is counted by the WaitGroup neither can go on",
-				h.Member.ID, h.Crowd.Frames[h.Frame].Func, plural(waiters))
+				h.Member.ID, h.Crowd.Frames[h.Frame].Func, detect.Plural(waiters, "goroutine"))
 			site := siteOf(g, id)
 			f.Evidence = append(f.Evidence,
 				detect.Evidence{Text: fmt.Sprintf("the stack of goroutine %d, which waits for the WaitGroup", h.Member.ID), Input: v.Name, Stack: detect.Names(h.Crowd.Frames[:min(len(h.Crowd.Frames), h.Frame+2)])},
-				detect.Evidence{Text: fmt.Sprintf("%s wait for 0x%x, most in %s", plural(waiters), uint64(id), site.Site().Func), Input: v.Name, Count: waiters})
+				detect.Evidence{Text: fmt.Sprintf("%s wait for 0x%x, most in %s", detect.Plural(waiters, "goroutine"), uint64(id), site.Site().Func), Input: v.Name, Count: waiters})
 			f.Warnings = append(f.Warnings, "a suspicion: a dump does not show whom a WaitGroup counts")
 			f.Next = advice
 			p.Report(f)
@@ -366,8 +366,8 @@ func nested(p *detect.Pass) bool {
 		f.RequestsBlocked = requests(v, l.InScope)
 		f.Holder = detect.DescribeCrowd(c, i)
 		f.Summary = fmt.Sprintf("a suspicion: %s wait for a lock in %s while inside %s, which takes a lock of the same kind; if it is the same lock, or two are taken in both orders, they wait for ever, and %s with them",
-			detect.Thousands(c.N), c.Site().Func, c.Frames[i].Func, plural(l.N-c.N))
-		f.Evidence = []detect.Evidence{{Text: fmt.Sprintf("%s in this stack", plural(c.N)), Input: v.Name, Count: c.N, Stack: stackOf(c, i)}}
+			detect.Thousands(c.N), c.Site().Func, c.Frames[i].Func, detect.Plural(l.N-c.N, "goroutine"))
+		f.Evidence = []detect.Evidence{{Text: fmt.Sprintf("%s in this stack", detect.Plural(c.N, "goroutine")), Input: v.Name, Count: c.N, Stack: stackOf(c, i)}}
 		f.Warnings = append(f.Warnings, "without lock addresses (a debug=2 dump) it cannot be proven")
 		f.Next = append([]string{"take a debug=2 dump: it shows the locks' addresses, and with them whether this is a cycle"}, advice...)
 		p.Report(f)
@@ -384,11 +384,4 @@ func addressed(v *detect.View, l *detect.LockSet) bool {
 		}
 	}
 	return false
-}
-
-func plural(n float64) string {
-	if n == 1 {
-		return "1 goroutine"
-	}
-	return detect.Thousands(n) + " goroutines"
 }

@@ -25,10 +25,7 @@ var Detector = &detect.Detector{
 }
 
 func run(p *detect.Pass) error {
-	v := p.Stacks
-	if v == nil {
-		v = p.Block
-	}
+	v := p.Waiters()
 	if v == nil {
 		p.RuleOut("a mutex profile shows no pools: a block or goroutine profile would")
 		return nil

@@ -36,10 +36,7 @@ func run(p *detect.Pass) error {
 // handovers reports requests that wait to hand something to telemetry: a queue
 // that is full, or a write to a sink that takes none.
 func handovers(p *detect.Pass) {
-	v := p.Stacks
-	if v == nil {
-		v = p.Block
-	}
+	v := p.Waiters()
 	if v == nil || v.Cumulative && v.Kind == detect.Waits {
 		return
 	}

@@ -254,22 +254,23 @@ var eventClients = []string{
 // for what comes when it comes. Libraries and names are exact: an application's
 // receiveMessage may well be a call.
 func AsksForEvents(f *Frame) bool {
-	pkg := Unversioned(f.Package)
-	if !slices.ContainsFunc(eventClients, func(c string) bool { return pkg == c || strings.HasPrefix(pkg, c+"/") }) {
-		return false
-	}
 	switch f.Name { // its closures are callbacks, which work on what came
 	case "BLPop", "BRPop", "BLMove", "BLMPop", "BRPopLPush", "BZPopMin", "BZPopMax", "BZMPop", "XRead", "XReadGroup",
 		"ReceiveMessage", "ReceiveTimeout", "WaitForNotification", "FetchMessage", "PollFetches", "PollRecords", "NextMsg", "NextMsgWithContext":
-		return true
+		return eventClient(f)
 	case "Receive":
-		return strings.Contains(f.Type, "Sub")
+		return strings.Contains(f.Type, "Sub") && eventClient(f)
 	case "Next":
-		return f.Type == "ChangeStream" // MongoDB
+		return f.Type == "ChangeStream" && eventClient(f) // MongoDB
 	case "RunWithClientAndHclog":
-		return f.Type == "Plan" // Consul
+		return f.Type == "Plan" && eventClient(f) // Consul
 	}
 	return false
+}
+
+func eventClient(f *Frame) bool {
+	pkg := Unversioned(f.Package)
+	return slices.ContainsFunc(eventClients, func(c string) bool { return pkg == c || strings.HasPrefix(pkg, c+"/") })
 }
 
 // inReader reports whether a read is made by the reader of a connection, some
