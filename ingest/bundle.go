@@ -3,6 +3,8 @@
 package ingest
 
 import (
+	"github.com/contend/contend/ingest/series"
+	"github.com/contend/contend/ingest/series/memory"
 	"github.com/contend/contend/ingest/stacks"
 	"github.com/contend/contend/ingest/waits"
 )
@@ -11,13 +13,22 @@ import (
 type Bundle struct {
 	Snapshots []*stacks.Snapshot
 	Waits     []*waits.Profile // as read: cumulative ones not yet subtracted
-	Failures  []Failure        // named inputs that could not be read
-	Unused    []Unused         // inputs seen and understood, but of no use here
+	Samples   *memory.Store    // series as they were read from files; nil where there are none
+	Read      []Samples        // which of them
+	// ClockFactor is how much faster than the clock on the wall the scenario of
+	// the bundle ran; 0 where it does not say.
+	ClockFactor float64
+	// Series are the signals found in Samples or on a server: see ReadSeries.
+	Series   *series.Canonical
+	Failures []Failure // named inputs that could not be read
+	Unused   []Unused  // inputs seen and understood, but of no use here
 
 	// Origin maps the name of an input to the folder or URL it came from, which
 	// tells that it is from the process of its neighbours there. Inputs given
 	// as files of their own are not in it.
 	Origin map[string]string
+
+	scrapes []*scrape // until it is known whose they are
 }
 
 // Failure is an input that could not be read, or not to its end: then the
@@ -39,6 +50,9 @@ func (b *Bundle) add(o *Bundle) {
 	b.Waits = append(b.Waits, o.Waits...)
 	b.Failures = append(b.Failures, o.Failures...)
 	b.Unused = append(b.Unused, o.Unused...)
+	b.Read = append(b.Read, o.Read...)
+	b.scrapes = append(b.scrapes, o.scrapes...)
+	b.ClockFactor = max(b.ClockFactor, o.ClockFactor)
 	for name, origin := range o.Origin {
 		b.setOrigin(name, origin)
 	}
@@ -53,6 +67,8 @@ func (b *Bundle) setOrigin(name, origin string) {
 
 // addReading appends the inputs read from one file or response.
 func (b *Bundle) addReading(r *reading, origin string) {
+	b.Read = append(b.Read, r.samples...)
+	b.scrapes = append(b.scrapes, r.scrapes...)
 	for _, s := range r.snapshots {
 		b.Snapshots = append(b.Snapshots, s)
 		if origin != "" {

@@ -71,8 +71,8 @@ func (l *loader) loadDir(dir string) *Bundle {
 		b.fail(dir, fmt.Errorf("expected at most %d files in it, saw %d: %d read, in the order of their paths, %d%s not; give it in parts",
 			maxDirFiles, files+more, files, more, orMore(more)))
 	}
-	if len(b.Snapshots)+len(b.Waits)+len(b.Failures) == 0 {
-		b.fail(dir, fmt.Errorf("expected goroutine, block or mutex profiles in it, saw %s; try contend analyze FILE or URL", sawFiles(dir, b.Unused)))
+	if len(b.Snapshots)+len(b.Waits)+len(b.Read)+len(b.scrapes)+len(b.Failures) == 0 {
+		b.fail(dir, fmt.Errorf("expected goroutine, block or mutex profiles or series in it, saw %s; try contend analyze FILE or URL", sawFiles(dir, b.Unused)))
 	}
 	return b
 }
@@ -106,6 +106,7 @@ func (l *loader) loadDirFile(b *Bundle, root *os.Root, name, p string, mode fs.F
 	}
 	defer f.Close()
 	if p == manifest {
+		b.readManifest(name, f)
 		return
 	}
 	r, err := l.read(name, f)

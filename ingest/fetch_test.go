@@ -211,7 +211,7 @@ func TestLoadURLBad(t *testing.T) {
 			w.Write(goroutineProto(t, "b", t0, 1))
 		},
 		"/bomb/":      serve(gz([]byte(strings.Repeat(dumpText, 20000)))),
-		"/metrics":    serve([]byte("# TYPE a gauge\na 1\n")),
+		"/metrics":    serve([]byte("# TYPE a gauge\n")),
 		"/empty/":     serve(nil),
 		"/plainheap/": serve(typedProto(t, "inuse_space", "bytes", "inuse_objects", "count")),
 	})
@@ -239,7 +239,7 @@ func TestLoadURLBad(t *testing.T) {
 		{"hang host", s.URL + "/hang/debug/pprof/", "expected a profile, saw no answer in time"},
 		{"cut off", s.URL + "/cutoff/goroutine", "expected a whole file or answer, saw one that is cut off after | unexpected EOF; take it again"},
 		{"bomb", s.URL + "/bomb/goroutine", "unpacked to more than 1 MiB | --max-bytes"},
-		{"metrics", s.URL + "/metrics", "saw Prometheus metrics"},
+		{"metrics", s.URL + "/metrics", "expected Prometheus text with samples, saw none"},
 		{"empty", s.URL + "/empty/goroutine", "saw an empty input"},
 		{"heap", s.URL + "/plainheap/x", "saw a heap profile"},
 		{"heap by name", s.URL + "/debug/pprof/heap", "saw a heap profile | /debug/pprof/goroutine"},

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/contend/contend/ingest/series/memory"
 )
 
 const (
@@ -50,6 +52,7 @@ type loader struct {
 	headerTimeout       time.Duration
 	fetchTimeout        time.Duration
 	progress            func(string)
+	samples             *memory.Store
 }
 
 func newLoader(opt Options) *loader {
@@ -62,6 +65,7 @@ func newLoader(opt Options) *loader {
 		headerTimeout: headerTimeout,
 		fetchTimeout:  fetchTimeout,
 		progress:      func(string) {},
+		samples:       memory.New(),
 	}
 	if opt.MaxBytes > 0 {
 		l.maxText, l.maxProfile = opt.MaxBytes, opt.MaxBytes
@@ -130,6 +134,11 @@ func (l *loader) load(ctx context.Context, args []string) *Bundle {
 	b := &Bundle{}
 	for _, p := range parts {
 		b.add(p)
+	}
+	if len(b.Read)+len(b.scrapes) > 0 {
+		b.Samples = l.samples
+		b.addScrapes(b.scrapes)
+		b.scrapes = nil
 	}
 	for _, arg := range twice {
 		b.pass(DisplayName(arg), "given twice")

@@ -107,7 +107,7 @@ func TestLoadBad(t *testing.T) {
 		data []byte
 		want string
 	}{
-		{"empty", nil, "expected a goroutine, block or mutex profile or a goroutine dump, saw an empty input | try"},
+		{"empty", nil, "expected a goroutine, block or mutex profile, a goroutine dump or Prometheus series, saw an empty input | try"},
 		{"empty in gzip", gz(nil), "saw an empty input"},
 		{"blank", []byte("\n \n"), "nothing but blank lines"},
 		{"prose", []byte("# Notes\nsee the wiki about goroutine leaks\n"), "saw text without a goroutine dump | /debug/pprof/goroutine, or the whole log"},
@@ -115,8 +115,8 @@ func TestLoadBad(t *testing.T) {
 		{"JSON", []byte(`{"verdict": "applock"}`), "saw JSON | /debug/pprof/goroutine"},
 		{"JSON about a goroutine", []byte(`{"holder": "goroutine 12 [running] in Register"}`), "saw JSON"},
 		{"JSON, pretty, large", []byte("{\n" + strings.Repeat(`  "a": 1,`+"\n", 1<<17)), "saw JSON"},
-		{"metrics", []byte("# HELP go_goroutines n\n# TYPE go_goroutines gauge\ngo_goroutines 7\n"), "saw Prometheus metrics | not read by this version, contend reads goroutine, block and mutex profiles and dumps"},
-		{"metrics without comments", []byte("go_goroutines{job=\"a b\"} 7\ngo_threads 3 1700000000\n"), "saw Prometheus metrics"},
+		{"metrics without a sample", []byte("# HELP go_goroutines n\n# TYPE go_goroutines gauge\n"), "saw none ( | take it again"},
+		{"an error of the API", []byte(`{"status":"error","errorType":"bad_data","error":"parse error"}`), "parse error"},
 		{"execution trace", []byte("go 1.26 trace\x00\x00\x00\x01\x02"), "a Go execution trace | /debug/pprof/goroutine | go tool trace"},
 		{"cpu profile", typedProto(t, "samples", "count", "cpu", "nanoseconds"), "saw a CPU profile | try a goroutine profile: curl"},
 		{"heap profile", gz(typedProto(t, "alloc_objects", "count", "alloc_space", "bytes", "inuse_objects", "count", "inuse_space", "bytes")), "saw a heap profile | try a goroutine profile: curl"},
@@ -373,6 +373,9 @@ func TestLoadDir(t *testing.T) {
 	for _, w := range b.Waits {
 		got = append(got, "waits "+rel(w.Name))
 	}
+	for _, s := range b.Read {
+		got = append(got, "series "+rel(s.Name))
+	}
 	for _, f := range b.Failures {
 		got = append(got, "failure "+rel(f.Name))
 	}
@@ -383,13 +386,13 @@ func TestLoadDir(t *testing.T) {
 		"snapshot a/b/c/deep.txt",
 		"snapshot profiles/goroutine.pb.gz",
 		"waits profiles/block.pb",
+		"series metrics.txt",
 		"failure profiles/cut.pb.gz",
 		"unused README: text without a goroutine dump",
 		"unused a/b/c/d: more than 3 folders deep",
 
 		"unused folder: a symbolic link",
 		"unused in: a symbolic link",
-		"unused metrics.txt: Prometheus metrics",
 		"unused out: a symbolic link",
 	}
 	if !slices.Equal(got, want) {
@@ -404,7 +407,7 @@ func TestLoadDirWithoutProfiles(t *testing.T) {
 	if len(b.Failures) != 1 || b.Failures[0].Name != dir {
 		t.Fatalf("got %+v", b)
 	}
-	wantParts(t, b.Failures[0].Err.Error(), "expected goroutine, block or mutex profiles in it, saw no files; try contend analyze FILE or URL")
+	wantParts(t, b.Failures[0].Err.Error(), "expected goroutine, block or mutex profiles or series in it, saw no files; try contend analyze FILE or URL")
 
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		write(t, dir, name, []byte("{}"))
@@ -453,7 +456,7 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		b := Load(t.Context(), []string{"-"}, Options{Stdin: bytes.NewReader(data), MaxBytes: 1 << 20})
-		if len(b.Snapshots)+len(b.Waits)+len(b.Failures) == 0 {
+		if len(b.Snapshots)+len(b.Waits)+len(b.Read)+len(b.Failures) == 0 {
 			t.Fatal("an input that gave nothing and did not fail")
 		}
 		for _, failure := range b.Failures {

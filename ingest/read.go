@@ -9,9 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"time"
 
 	"github.com/google/pprof/profile"
 
+	"github.com/contend/contend/ingest/series/memory"
 	"github.com/contend/contend/ingest/stacks"
 	"github.com/contend/contend/ingest/waits"
 )
@@ -24,10 +27,14 @@ const maxGzip = 2
 type reading struct {
 	snapshots []*stacks.Snapshot
 	waits     []*waits.Profile
+	samples   []Samples
+	scrapes   []*scrape
 }
 
 // some reports whether anything was read.
-func (r *reading) some() bool { return len(r.snapshots)+len(r.waits) > 0 }
+func (r *reading) some() bool {
+	return len(r.snapshots)+len(r.waits)+len(r.samples)+len(r.scrapes) > 0
+}
 
 func (r *reading) warn(msg string) {
 	if n := len(r.snapshots); n > 0 {
@@ -43,6 +50,9 @@ func (r *reading) warn(msg string) {
 // an error that ended a text early.
 func (l *loader) read(name string, src io.Reader) (*reading, error) {
 	in := &source{r: src, limit: l.maxText}
+	if f, ok := src.(*os.File); ok {
+		in.written = fileTime(f)
+	}
 	head, complete, err := in.unpack()
 	if err != nil {
 		return &reading{}, err
@@ -58,6 +68,8 @@ func (l *loader) read(name string, src io.Reader) (*reading, error) {
 		return l.readContention(name, in)
 	case dump, plainText:
 		return l.readText(name, in, kind == dump)
+	case samples:
+		return l.readSamples(name, in, memory.Sniff(head))
 	}
 	return &reading{}, why
 }
@@ -129,6 +141,7 @@ type source struct {
 	n       int64
 	buf     *bufio.Reader // what is unpacked, from its beginning
 	gzipped bool
+	written time.Time // where it is a file
 	err     error
 }
 

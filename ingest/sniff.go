@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+
+	"github.com/contend/contend/ingest/series/memory"
 )
 
 // content is what an input holds, as far as its head tells.
@@ -15,6 +17,7 @@ const (
 	proto                     // a pprof protobuf, by its first fields
 	contention                // the text form of a block or mutex profile
 	dump                      // text with a goroutine's or a goroutine profile's header
+	samples                   // series, in one of the forms of package memory
 	plainText                 // text without one so far: a dump may come later in a log
 )
 
@@ -32,7 +35,7 @@ type notProfile struct {
 }
 
 func (e *notProfile) Error() string {
-	return "expected a goroutine, block or mutex profile or a goroutine dump, saw " + e.saw + "; try " + e.try
+	return "expected a goroutine, block or mutex profile, a goroutine dump or Prometheus series, saw " + e.saw + "; try " + e.try
 }
 
 // magics are the beginnings of files that are taken for profiles by mistake.
@@ -52,7 +55,6 @@ var magics = []struct{ prefix, saw, try string }{
 var (
 	dumpHeader = regexp.MustCompile(`goroutine \d+ (?:gp=|m=|\[)|goroutine profile: total \d`)
 	traceHead  = regexp.MustCompile(`^go 1\.\d+ trace\x00`)
-	metricLine = regexp.MustCompile(`^[a-zA-Z_:][\w:]*(?:\{.*\})? +(?:[-+]?[\d.]+(?:[eE][-+]?\d+)?|[-+]?Inf|NaN)(?: -?[\d.]+)?\r?$`)
 )
 
 // sniff says what an input holds by its first bytes. complete says that head
@@ -96,6 +98,8 @@ func sniffText(head []byte, complete bool) (content, *notProfile) {
 		return contention, nil // but not C++'s "--- contentionz"
 	case isHTML(start):
 		return other, &notProfile{"HTML (a login or an error page?)", "the address with credentials, or " + tryGoroutine}
+	case memory.Sniff(head) != memory.None:
+		return samples, nil
 	case isJSON(start, complete):
 		return other, &notProfile{"JSON", tryGoroutine}
 	case hasAnyPrefix(start, "heap profile:", "--- heapz"):
@@ -103,8 +107,6 @@ func sniffText(head []byte, complete bool) (content, *notProfile) {
 		return other, &notProfile{"the text of a heap or allocs profile, which shows memory", tryGoroutine}
 	case hasAnyPrefix(start, "threadcreate profile:", "--- threadz"):
 		return other, wrongKind("threadcreate")
-	case isMetrics(start):
-		return other, &notProfile{"Prometheus metrics", "a profile or dump beside it: metrics are not read by this version, contend reads goroutine, block and mutex profiles and dumps"}
 	}
 	return plainText, nil
 }
@@ -164,29 +166,6 @@ func isJSON(start []byte, complete bool) bool {
 	}
 	// One long line may be a single log record, whose message is the dump.
 	return hasAnyPrefix(line, `{"`, "[{", "[[", "[\"") || string(line) == "{" || string(line) == "["
-}
-
-// isMetrics reports whether text is in the Prometheus exposition format: its
-// first lines are comments of that format or samples, with no other between.
-func isMetrics(start []byte) bool {
-	const enough = 5 // lines
-	samples := 0
-	for line := range bytes.Lines(start) {
-		line = bytes.TrimRight(line, "\r\n")
-		switch {
-		case hasAnyPrefix(line, "# HELP ", "# TYPE ", "# UNIT ", "# EOF"):
-			return true
-		case len(line) == 0 || line[0] == '#':
-		case metricLine.Match(line):
-			samples++
-		default:
-			return false
-		}
-		if samples == enough {
-			break
-		}
-	}
-	return samples > 0
 }
 
 // hasLine reports whether a line of b begins with prefix.

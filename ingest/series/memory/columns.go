@@ -36,3 +36,21 @@ func (s *Store) All() []Column {
 	}
 	return out
 }
+
+// Only is a store of the series that keep is true of. It shares their samples
+// with s, and is not to be added to.
+func (s *Store) Only(keep func(Column) bool) *Store {
+	s.rlock()
+	defer s.mu.RUnlock()
+	out := New()
+	out.lookback = s.lookback
+	for _, x := range s.all {
+		if !keep(Column{x.labels, x.ts, x.vs}) {
+			continue
+		}
+		out.all = append(out.all, x)
+		name := x.labels.Get(labels.MetricName)
+		out.byName[name] = append(out.byName[name], x)
+	}
+	return out
+}

@@ -1,0 +1,140 @@
+package capture
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+)
+
+// Schema is the version of a bundle's format.
+const Schema = "contend.bundle/v1"
+
+const (
+	manifestFile = "bundle.json"
+	seriesFile   = "series.om"
+)
+
+// Manifest is a bundle's bundle.json.
+type Manifest struct {
+	Schema string `json:"schema"`
+	Target string `json:"target"` // URL of the process, without credentials
+	// ClockFactor is how much faster than the clock on the wall the process
+	// runs: 1, but for the demo's.
+	ClockFactor float64   `json:"clock_factor"`
+	Version     string    `json:"version"` // of contend
+	Taken       []Taken   `json:"taken"`   // in the order of time
+	Missing     []Missing `json:"missing,omitempty"`
+}
+
+// Taken is one file of a bundle.
+type Taken struct {
+	File string    `json:"file"` // relative to the bundle, with slashes
+	Kind string    `json:"kind"` // goroutine, block, mutex or series
+	At   time.Time `json:"at"`   // UTC, when it was asked for; of series, when first
+}
+
+// Missing is something that was not taken, or not every time.
+type Missing struct {
+	What   string    `json:"what"` // goroutine, dump, block, mutex, metrics, or series for some of them
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`              // UTC, when first
+	Times  int       `json:"times,omitempty"` // where more than once
+}
+
+// folder is a bundle being written, beside where it will be: that is never
+// half a bundle.
+type folder struct {
+	out, part string
+	bytes     int64 // written so far
+}
+
+// newFolder refuses an out that holds anything a bundle would replace.
+func newFolder(out string) (*folder, error) {
+	out, err := filepath.Abs(out)
+	if err != nil {
+		return nil, fmt.Errorf("find the directory for the bundle: %w", err)
+	}
+	entries, err := os.ReadDir(out)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, fmt.Errorf("expected a new or empty directory for the bundle: %w", err)
+	case len(entries) > 0:
+		return nil, fmt.Errorf("expected a new or empty directory for the bundle, saw %s, which is not empty; remove it or name another", out)
+	}
+	if err := os.MkdirAll(filepath.Dir(out), 0o777); err != nil {
+		return nil, fmt.Errorf("make room for the bundle: %w", err)
+	}
+	// Stays private, as MkdirTemp makes it: profiler labels can hold secrets.
+	part, err := os.MkdirTemp(filepath.Dir(out), "."+filepath.Base(out)+"-")
+	if err != nil {
+		return nil, fmt.Errorf("make room for the bundle: %w", err)
+	}
+	f := &folder{out: out, part: part}
+	if err := os.Mkdir(filepath.Join(part, "profiles"), 0o777); err != nil {
+		f.remove()
+		return nil, fmt.Errorf("make room for the bundle: %w", err)
+	}
+	return f, nil
+}
+
+// path of a file of the bundle, while it is being written.
+func (f *folder) path(name string) string {
+	return filepath.Join(f.part, filepath.FromSlash(name))
+}
+
+func (f *folder) write(name string, data []byte) error {
+	if err := os.WriteFile(f.path(name), data, 0o666); err != nil {
+		return fmt.Errorf("write the bundle: %w", err)
+	}
+	f.bytes += int64(len(data))
+	return nil
+}
+
+// writeProfile writes what was received as it is, compressed where it is not.
+func (f *folder) writeProfile(kind, ending string, at time.Time, data []byte) (Taken, error) {
+	t := Taken{File: path.Join("profiles", kind+"-"+at.Format("20060102T150405.000Z")+ending), Kind: kind, At: at}
+	if !bytes.HasPrefix(data, []byte("\x1f\x8b")) {
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		if _, err := z.Write(data); err != nil {
+			return t, fmt.Errorf("compress the profile: %w", err)
+		}
+		if err := z.Close(); err != nil {
+			return t, fmt.Errorf("compress the profile: %w", err)
+		}
+		data = packed.Bytes()
+	}
+	return t, f.write(t.File, data)
+}
+
+// finish puts the bundle in place. What was taken is never lost: where that
+// fails, the error says where it is.
+func (f *folder) finish(m *Manifest) error {
+	head, err := json.MarshalIndent(m, "", "  ")
+	if err == nil {
+		err = f.write(manifestFile, append(head, '\n'))
+	}
+	if err == nil {
+		// Not every system renames over an empty directory.
+		if err = os.Remove(f.out); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	if err == nil {
+		err = os.Rename(f.part, f.out)
+	}
+	if err != nil {
+		return fmt.Errorf("put the bundle in place: %w; what was taken is in %s", err, f.part)
+	}
+	return nil
+}
+
+func (f *folder) remove() { os.RemoveAll(f.part) }

@@ -1,0 +1,190 @@
+package capture
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/contend/contend/ingest"
+	"github.com/contend/contend/ingest/stacks"
+)
+
+const (
+	// The runtime cuts its text dumps at 64 MiB; profiles are far smaller.
+	maxProfile = 64<<20 + 1<<10
+	// For one round of profiles: a process that has not answered by then would
+	// only be kept busy.
+	roundTimeout = 30 * time.Second
+)
+
+// profileAll takes goroutine profiles at the start, at each interval and at the
+// end, and block and mutex profiles at the start and at the end.
+//
+// The latter are taken cumulative, for the analysis to subtract, and not over
+// the time of the capture (?seconds=N): that keeps a request open all the time,
+// which a server with a shorter write timeout refuses, and leaves nothing where
+// the process dies before.
+func (c *capture) profileAll(ctx context.Context) {
+	c.show("taking the first profiles")
+	c.round(ctx, "goroutine", "block", "mutex")
+	if len(c.taken) == 0 {
+		c.foundNothing()
+	}
+	c.showTaken()
+	end := c.start.Add(c.For)
+	for next := c.next(c.Every); next.Before(end) && c.wait(ctx, next); next = c.next(c.Every) {
+		c.round(ctx, "goroutine")
+		c.showTaken()
+	}
+	c.wait(ctx, end)
+	if context.Cause(ctx) == errNothing {
+		return
+	}
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), graceTime)
+		defer cancel()
+	}
+	c.show("taking the last profiles")
+	c.round(ctx, "goroutine", "block", "mutex")
+	for _, cumulative := range []struct{ kind, setting string }{
+		{"block", "runtime.SetBlockProfileRate"},
+		{"mutex", "runtime.SetMutexProfileFraction"},
+	} {
+		if c.empty[cumulative.kind] { // at the end, and so at the start
+			c.note(cumulative.kind, "empty: its profiling is off ("+cumulative.setting+"), or nothing waited since the process began")
+		}
+	}
+	if c.fewest > 0 && !c.dumped {
+		c.note("dump", fmt.Sprintf("not taken: it would stop the process for long to write %d goroutines as text, so lock addresses are not known; --max-goroutines is %d", c.fewest, c.MaxGoroutines))
+	}
+}
+
+// round takes one profile of each kind, one after the other. The dump follows
+// the first goroutine profile that says it may: early, since a process that
+// dies takes its locks' addresses along, and before the block and mutex profiles,
+// whose difference then has nothing of the stop.
+func (c *capture) round(ctx context.Context, kinds ...string) {
+	round, cancel := context.WithTimeout(ctx, roundTimeout)
+	defer cancel()
+	for _, kind := range kinds {
+		if c.absent[kind] {
+			continue
+		}
+		if round.Err() != nil && ctx.Err() == nil {
+			c.note(kind, fmt.Sprintf("not asked for: the profiles before it took %v", roundTimeout))
+			continue
+		}
+		p, err := c.takeProfile(round, kind)
+		switch {
+		case err != nil && ctx.Err() != nil: // interrupted, which is noted once
+			return
+		case err != nil:
+			c.note(kind, err.Error())
+			c.absent[kind] = absent(err)
+		case kind == "goroutine":
+			c.takeDump(round, goroutines(p))
+		default:
+			c.empty[kind] = len(p.Sample) == 0
+		}
+	}
+}
+
+// goroutines is how many a goroutine profile has.
+func goroutines(p *profile.Profile) (sum int64) {
+	for _, s := range p.Sample {
+		sum += s.Value[0]
+	}
+	return sum
+}
+
+// stamp is the moment of a profile, which is also its file's name: no two have
+// the same.
+func (c *capture) stamp() time.Time {
+	at := c.now()
+	if !at.After(c.last) {
+		at = c.last.Add(time.Millisecond)
+	}
+	c.last = at
+	return at
+}
+
+func (c *capture) get(ctx context.Context, kind, query, want string) ([]byte, error) {
+	u := c.at.pprof.JoinPath(kind)
+	if query != "" && u.RawQuery != "" {
+		query = u.RawQuery + "&" + query
+	}
+	u.RawQuery = cmp.Or(query, u.RawQuery)
+	data, _, err := ingest.Get(ctx, c.HTTP, ingest.Request{
+		URL: u, Want: want, MaxBytes: maxProfile,
+		Timeout: 2 * roundTimeout, // the round's own end comes first
+	})
+	return data, err
+}
+
+// takeProfile writes a profile as it was received, once it has proved to be one.
+func (c *capture) takeProfile(ctx context.Context, kind string) (*profile.Profile, error) {
+	at := c.stamp()
+	data, err := c.get(ctx, kind, "", "a profile")
+	if err != nil {
+		return nil, err
+	}
+	p, err := ingest.ParseProfile(data)
+	if err != nil {
+		return nil, err
+	}
+	if saw := stacks.ProfileKind(p); saw != sampleKind[kind] {
+		return nil, fmt.Errorf("expected a %s profile, saw %s", kind, stacks.DescribeProfile(p))
+	}
+	taken, err := c.folder.writeProfile(kind, ".pb.gz", at, data)
+	if err != nil {
+		return nil, err
+	}
+	c.taken = append(c.taken, taken)
+	return p, nil
+}
+
+// sampleKind is what the samples of a profile are, by its kind.
+var sampleKind = map[string]string{"goroutine": "goroutine", "block": "contention", "mutex": "contention"}
+
+// takeDump takes the text dump, once, where there are few goroutines enough.
+func (c *capture) takeDump(ctx context.Context, goroutines int64) {
+	if c.dumped || c.MaxGoroutines == 0 {
+		return
+	}
+	if goroutines >= int64(c.MaxGoroutines) {
+		if c.fewest == 0 || goroutines < c.fewest {
+			c.fewest = goroutines
+		}
+		return
+	}
+	c.dumped = true
+	at := c.stamp()
+	data, err := c.get(ctx, "goroutine", "debug=2", "a goroutine dump")
+	if err == nil && !bytes.HasPrefix(data, []byte("goroutine ")) {
+		err = errors.New("expected a goroutine dump, saw something else")
+	}
+	var taken Taken
+	if err == nil {
+		taken, err = c.folder.writeProfile("goroutine", ".txt.gz", at, data)
+	}
+	if err != nil {
+		c.note("dump", err.Error())
+		return
+	}
+	c.taken = append(c.taken, taken)
+}
+
+// showTaken tells how far the capture is.
+func (c *capture) showTaken() {
+	if now := time.Now(); now.Sub(c.shown) >= progressEvery {
+		c.shown = now
+		elapsed := now.Sub(c.start)
+		c.show(fmt.Sprintf("%v of %v, %d profiles", elapsed.Round(time.Second), c.For, len(c.taken)))
+	}
+}

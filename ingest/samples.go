@@ -1,0 +1,221 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/contend/contend/ingest/series"
+	"github.com/contend/contend/ingest/series/memory"
+)
+
+// readSamples reads series into the bundle's store. A scrape, whose samples
+// have no time, becomes a store of its own until it is known whose it is.
+func (l *loader) readSamples(name string, in *source, format memory.Format) (*reading, error) {
+	r := &reading{}
+	to, at := l.samples, time.Time{}
+	if format == memory.Text {
+		to, at = memory.New(), in.written
+		if at.IsZero() { // a pipe or an answer: it was written as it was read
+			at = time.Now()
+		}
+	}
+	loaded, err := to.Load(name, in.buf, memory.LoadOptions{Format: format, At: at})
+	switch {
+	case loaded.Samples == 0:
+	case format == memory.Text:
+		r.scrapes = []*scrape{{name: name, at: at, store: to, loaded: loaded}}
+	default:
+		r.samples = []Samples{{Name: name, Format: format.String(), Loaded: loaded}}
+	}
+	if in.err != nil {
+		return in.keep(r)
+	}
+	if err == nil && loaded.Samples == 0 {
+		err = fmt.Errorf("expected %s with samples, saw none (%s); take it again", format, cmp.Or(strings.Join(loaded.Notes, "; "), "no line of it is one"))
+	}
+	return r, err
+}
+
+// Samples is one input of series as it was read.
+type Samples struct {
+	Name   string
+	Format string // in words
+	Loaded memory.Loaded
+}
+
+// scrape is a /metrics page: the state of one process at one time.
+type scrape struct {
+	name   string
+	at     time.Time
+	store  *memory.Store
+	loaded memory.Loaded
+}
+
+// startTime is when the process of a scrape began, in unix seconds; 0 where it
+// does not say.
+func (s *scrape) startTime() float64 {
+	for _, c := range s.store.Columns("process_start_time_seconds") {
+		if len(c.V) > 0 && !math.IsNaN(c.V[0]) {
+			return c.V[0]
+		}
+	}
+	return 0
+}
+
+// addScrapes moves scrapes to the bundle's store. Those of one process are two
+// moments of one instance: they have one start time, or no two say when they began.
+func (b *Bundle) addScrapes(scrapes []*scrape) {
+	instances := map[float64]string{}
+	last := map[string]time.Time{}
+	for _, s := range scrapes {
+		began := s.startTime()
+		instance, known := instances[began]
+		if !known {
+			instance = s.name
+			instances[began] = instance
+		}
+		if at, again := last[instance]; again && s.at.Sub(at) < time.Second {
+			// Copies of files have the time of the copy.
+			b.pass(s.name, "a second scrape of the same process with the same time: rates need the files' own times; keep them with cp -p")
+			continue
+		}
+		last[instance] = s.at
+		for _, c := range s.store.All() {
+			lset := labels.NewBuilder(c.Labels)
+			for _, target := range [...][2]string{{model.JobLabel, "scrape"}, {model.InstanceLabel, instance}} {
+				if lset.Get(target[0]) == "" {
+					lset.Set(target[0], target[1])
+				}
+			}
+			b.Samples.Append(lset.Labels(), c.T, c.V)
+		}
+		b.Read = append(b.Read, Samples{Name: s.name, Format: memory.Text.String(), Loaded: s.loaded})
+	}
+}
+
+// maxManifest is far above what a bundle's list of some hundred files takes.
+const maxManifest = 16 << 20
+
+// readManifest takes from a bundle's own list what its files do not say: how much
+// faster than the clock on the wall its scenario ran.
+func (b *Bundle) readManifest(name string, f io.Reader) {
+	data, err := io.ReadAll(io.LimitReader(f, maxManifest))
+	if err != nil {
+		b.fail(name, err)
+		return
+	}
+	var m struct {
+		Schema      string  `json:"schema"`
+		ClockFactor float64 `json:"clock_factor"`
+	}
+	if err := json.Unmarshal(data, &m); err != nil {
+		b.fail(name, fmt.Errorf("expected a bundle's list in JSON: %w; its files are read all the same", err))
+		return
+	}
+	const fastest = 1e4 // a day in nine seconds
+	if m.ClockFactor < 0 || m.ClockFactor > fastest || math.IsNaN(m.ClockFactor) {
+		b.fail(name, fmt.Errorf("expected a clock factor from 0 to %g, saw %g; its files are read all the same", fastest, m.ClockFactor))
+		return
+	}
+	b.ClockFactor = max(b.ClockFactor, m.ClockFactor)
+}
+
+// fileTime is when a file was last written; zero where that is not known.
+func fileTime(f *os.File) time.Time {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// SeriesOptions are how a bundle's series, or a server's, are looked at.
+type SeriesOptions struct {
+	// Server, where set, is asked instead of what was read from files.
+	Server     series.Source
+	ServerName string // for reports, without credentials
+	// Since is how long before the end to look at; 0 is all there is of files.
+	Since time.Duration
+	// Until is the end; zero is now for a server, else the last sample.
+	Until time.Time
+	// Collect has the rest; its times are filled in here.
+	Collect series.CollectOptions
+}
+
+// namesOf names inputs of series in one word.
+func namesOf(read []Samples) string {
+	switch len(read) {
+	case 0:
+		return "series"
+	case 1:
+		return read[0].Name
+	}
+	return fmt.Sprintf("%s and %d more", read[0].Name, len(read)-1)
+}
+
+// ReadSeries finds signals in the series of a bundle, or of a server, and puts
+// them in b.Series. Without either it does nothing.
+func (b *Bundle) ReadSeries(ctx context.Context, opt SeriesOptions) error {
+	var err error
+	var name string
+	source, end := opt.Server, opt.Until
+	collect := opt.Collect
+	if source == nil {
+		if b.Samples == nil {
+			return nil
+		}
+		first, last, ok := b.Samples.Extent()
+		if !ok {
+			return nil
+		}
+		source, name = b.Samples, namesOf(b.Read)
+		if end.IsZero() {
+			end = last
+		}
+		collect.Start = first
+		if collect.Factor == 0 {
+			collect.Factor = b.ClockFactor
+		}
+	} else if len(b.Read) > 0 {
+		b.pass(b.Read[0].Name, "series are asked of the server instead")
+	}
+	if opt.Server != nil {
+		name = opt.ServerName
+	}
+	if end.IsZero() {
+		end = time.Now()
+	}
+	collect.End = end
+	if opt.Since > 0 {
+		collect.Start = end.Add(-opt.Since)
+	}
+	if !collect.Start.Before(end) && opt.Server != nil {
+		return errors.New("expected a window that ends after it starts; try --since 1h")
+	}
+	if opt.Since > 0 {
+		if collect.History, err = (series.Timing{Factor: collect.Factor}).Span(series.History); err != nil {
+			return err
+		}
+	}
+	c, err := series.Collect(ctx, source, collect)
+	if err != nil {
+		return err
+	}
+	if err := series.AddRecords(ctx, c.Store, c.Timing, c.From, c.Start, c.End); err != nil {
+		return err
+	}
+	c.Source = name
+	b.Series = c
+	return nil
+}
