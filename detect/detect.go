@@ -40,11 +40,14 @@ type InputKind string
 const (
 	Stacks InputKind = "stacks" // a goroutine profile or dump
 	Waits  InputKind = "waits"  // a block or mutex profile
+	Series InputKind = "series" // Prometheus series
 )
 
-// Need is one kind of input that suffices for a detector.
+// Need is one kind of input that suffices for a detector; for Series, all of
+// the signals named.
 type Need struct {
-	Input InputKind
+	Input   InputKind
+	Signals []string // names of package series
 }
 
 // Detector is one thing contend can find. It is a value in a sorted list;
@@ -55,7 +58,8 @@ type Detector struct {
 	Doc         string // the folder's README.md: what it means, look-alikes, what to do, proof
 	Needs       []Need // any one suffices
 	Differences bool   // can also work from a goroutine difference (?seconds=N) or a leak profile
-	NoAlert     string // why no alert on series can see this
+	Signals     []Signal
+	NoAlert     string // why no alert on series can see this, where Signals is empty
 	Run         func(*Pass) error
 }
 
@@ -102,6 +106,8 @@ type Finding struct {
 	Goroutines int64 `json:"goroutines,omitempty"` // goroutines in the process
 
 	Labels map[string][]string `json:"labels,omitempty"` // pprof labels of those that wait; values redacted unless asked for
+
+	Alert string `json:"alert,omitempty"` // of series: the alert that fired
 
 	Holder   *Holder    `json:"holder,omitempty"`
 	Holds    string     `json:"holds,omitempty"` // where there is no holder: "leaked", "brief" …, in words
@@ -167,6 +173,13 @@ type Measures struct {
 	Waits  *float64 `json:"waits,omitempty"`
 }
 
+// BudgetTimes say of which moments the series of a budget are.
+type BudgetTimes struct {
+	Of     string     `json:"of"` // the job, or its one instance that was profiled
+	Now    time.Time  `json:"now"`
+	Before *time.Time `json:"before,omitempty"`
+}
+
 // Verdict is the answer to "why is it slow?". Cause is "" where nothing was found.
 type Verdict struct {
 	Cause      string      `json:"cause"`
@@ -196,6 +209,7 @@ type RuledOut struct {
 	Detector string `json:"detector"`
 	Reason   string `json:"reason"`
 	Process  string `json:"process,omitempty"`
+	Job      string `json:"job,omitempty"` // where the series of several were looked at
 }
 
 // Skipped is a detector that could not look, and why.
@@ -203,19 +217,22 @@ type Skipped struct {
 	Detector string `json:"detector"`
 	Reason   string `json:"reason"`
 	Process  string `json:"process,omitempty"`
+	Job      string `json:"job,omitempty"`
 }
 
 // Input is one input as it was read, with its loss.
 type Input struct {
 	Name       string           `json:"name"`
-	Kind       string           `json:"kind"` // goroutine, block, mutex, wallclock, goroutineleak
+	Kind       string           `json:"kind"` // goroutine, block, mutex, wallclock, goroutineleak, series
 	Format     string           `json:"format,omitempty"`
 	Process    string           `json:"process,omitempty"`
 	Taken      *time.Time       `json:"taken,omitempty"`
 	Window     string           `json:"window,omitempty"` // Go duration the values were gathered over
 	Use        string           `json:"use,omitempty"`    // "difference from X", "earlier snapshot", …
 	Goroutines *GoroutineCounts `json:"goroutines,omitempty"`
-	Error      string           `json:"error,omitempty"` // why it could not be read
+	Series     int              `json:"series,omitempty"`  // of series: how many
+	Samples    int              `json:"samples,omitempty"` // of series: how many in all
+	Error      string           `json:"error,omitempty"`   // why it could not be read
 }
 
 // GoroutineCounts is the loss report of one dump.
@@ -225,13 +242,14 @@ type GoroutineCounts struct {
 	Lost     int64 `json:"lost"`
 }
 
-// SignalMatch says which of a service's series were taken for a signal. This
-// version reads no series, so a report has none.
+// SignalMatch says which of a service's series were taken for a signal.
 type SignalMatch struct {
-	Signal  string `json:"signal"`
-	Matched string `json:"matched,omitempty"`
-	Missing string `json:"missing,omitempty"`
-	Hint    string `json:"hint,omitempty"`
+	Signal    string   `json:"signal"`
+	Matched   string   `json:"matched,omitempty"`   // the presets that it was read by
+	Metrics   []string `json:"metrics,omitempty"`   // the metrics that they read
+	Instances int      `json:"instances,omitempty"` // how many have it in the window
+	Missing   string   `json:"missing,omitempty"`
+	Hint      string   `json:"hint,omitempty"` // how to switch it on
 }
 
 // Growth is one line of a comparison with --base.
@@ -255,6 +273,7 @@ type Report struct {
 	Skipped  []Skipped  `json:"skipped"`
 	// BudgetUnit is what the budget counts, Unexplained the sites of what it cannot place.
 	BudgetUnit  Unit          `json:"budget_unit,omitempty"`
+	BudgetTimes *BudgetTimes  `json:"budget_times,omitempty"`
 	Unexplained []Evidence    `json:"unexplained,omitempty"`
 	Signals     []SignalMatch `json:"signals"`
 	Base        []Growth      `json:"base,omitempty"`         // what grew against --base, largest first

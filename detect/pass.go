@@ -31,7 +31,8 @@ const (
 	cumulativeWait    = 100e-6
 )
 
-// Pass is what one detector is given of one process; it reports into it.
+// Pass is what one detector is given of one process, or of one job's series; it
+// reports into it.
 type Pass struct {
 	Detector *Detector
 	Options  Options
@@ -44,6 +45,9 @@ type Pass struct {
 	Block    *View // nil where there is none
 	Mutex    *View // nil where there is none
 
+	// Series is a job's series; a pass has them or a process's profiles, never both.
+	Series *SeriesView
+
 	empty    []string // contention profiles without a wait in them
 	findings []Finding
 	ruledOut []RuledOut
@@ -53,12 +57,19 @@ type Pass struct {
 func (p *Pass) Report(f Finding) {
 	f.Detector, f.Role = p.Detector.Name, p.Detector.Role
 	f.Process = p.Process
+	if p.Series != nil {
+		f.Job = p.Series.Job
+	}
 	p.findings = append(p.findings, f)
 }
 
 // RuleOut says that the detector looked and found nothing material, with its numbers.
 func (p *Pass) RuleOut(format string, args ...any) {
-	p.ruledOut = append(p.ruledOut, RuledOut{Detector: p.Detector.Name, Reason: fmt.Sprintf(format, args...), Process: p.Process})
+	out := RuledOut{Detector: p.Detector.Name, Reason: fmt.Sprintf(format, args...), Process: p.Process}
+	if p.Series != nil {
+		out.Job = p.Series.Job
+	}
+	p.ruledOut = append(p.ruledOut, out)
 }
 
 // Waiters is the view that shows who waits: the snapshot, else the block
@@ -98,15 +109,10 @@ func (v *View) Material(n float64, events int64, atLeast float64) bool {
 // SeverityOf a share of what is in flight in view v. A cumulative profile does
 // not say that anything waits now.
 func SeverityOf(v *View, share float64) Severity {
-	switch {
-	case v.Cumulative && share >= MaterialShare:
-		return Warning
-	case share >= criticalShare:
-		return Critical
-	case share >= MaterialShare:
+	if v.Cumulative && share >= MaterialShare {
 		return Warning
 	}
-	return Info
+	return severityOfShare(share)
 }
 
 // ConfidenceOf n waiting in view v, which are a share of what is in flight.

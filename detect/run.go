@@ -18,6 +18,10 @@ import (
 func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
 	r := &Report{Schema: Schema, Findings: []Finding{}, Budget: []Share{}, RuledOut: []RuledOut{}, Skipped: []Skipped{}, Inputs: []Input{}, Warnings: []string{}}
 	procs := b.Processes()
+	chosen := slices.DeleteFunc(slices.Clone(detectors), func(d *Detector) bool {
+		return len(opt.Detectors) > 0 && !slices.Contains(opt.Detectors, d.Name)
+	})
+	jobs := jobPasses(b.Series, chosen, opt, r)
 	var passes []*Pass
 	for _, proc := range procs {
 		name := ""
@@ -26,28 +30,23 @@ func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
 		}
 		p := prepare(proc, name, opt)
 		passes = append(passes, p)
-		for _, d := range detectors {
-			if len(opt.Detectors) > 0 && !slices.Contains(opt.Detectors, d.Name) {
-				continue
+		for _, d := range chosen {
+			if len(jobs) > 0 && !d.needs(Stacks) && !d.needs(Waits) {
+				continue // it looks at the series
 			}
-			p.Detector = d
-			if reason := unmet(d, p); reason != "" {
-				r.Skipped = append(r.Skipped, Skipped{Detector: d.Name, Reason: reason, Process: name})
-				continue
-			}
-			before := len(p.findings)
-			if err := runOne(d, p); err != nil {
-				r.Skipped = append(r.Skipped, Skipped{Detector: d.Name, Reason: err.Error(), Process: name})
-				continue
-			}
-			p.settle(before)
+			p.run(d, r)
 		}
-		p.lookBack(detectors)
+		p.lookBack(chosen)
 		p.doubt(proc)
 		r.Inputs = append(r.Inputs, inputsOf(proc, name, p)...)
 		r.Notes = append(r.Notes, proc.Notes...)
 		r.Warnings = append(r.Warnings, inputWarnings(proc)...)
 	}
+	r.runJobs(jobs, slices.DeleteFunc(chosen, func(d *Detector) bool {
+		return len(passes) > 0 && !d.needs(Series) // it looks at the processes
+	}))
+	r.addSeries(b, jobs)
+	passes = append(passes, jobs...)
 	for _, f := range b.Failures {
 		r.Inputs = append(r.Inputs, Input{Name: f.Name, Error: f.Err.Error()})
 	}
@@ -65,6 +64,32 @@ func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
 		}
 	}
 	return r
+}
+
+// run runs one detector, where its needs are met, and says so where they are not.
+func (p *Pass) run(d *Detector, r *Report) {
+	p.Detector = d
+	skip := func(reason string) {
+		s := Skipped{Detector: d.Name, Reason: reason, Process: p.Process}
+		if p.Series != nil {
+			s.Job = p.Series.Job
+		}
+		r.Skipped = append(r.Skipped, s)
+	}
+	if reason := unmet(d, p); reason != "" {
+		skip(reason)
+		return
+	}
+	before := len(p.findings)
+	if err := runOne(d, p); err != nil {
+		skip(err.Error())
+		return
+	}
+	p.settle(before)
+}
+
+func (d *Detector) needs(kind InputKind) bool {
+	return slices.ContainsFunc(d.Needs, func(n Need) bool { return n.Input == kind })
 }
 
 // doubtPercent is the part of a dump's goroutines with a frame that was not
@@ -109,7 +134,7 @@ func (p *Pass) lookBack(detectors []*Detector) {
 		q.Detail = p.Earlier
 	}
 	for _, d := range detectors {
-		if len(p.Options.Detectors) > 0 && !slices.Contains(p.Options.Detectors, d.Name) || unmet(d, q) != "" {
+		if unmet(d, q) != "" {
 			continue
 		}
 		q.Detector = d
@@ -219,6 +244,9 @@ func pickEarlier(snaps []*stacks.Snapshot, latest *stacks.Snapshot) *stacks.Snap
 
 // unmet says why d cannot look at p's inputs; "" where it can.
 func unmet(d *Detector, p *Pass) string {
+	if p.Series != nil && d.needs(Series) {
+		return p.Series.unmet(d)
+	}
 	var wanted []string
 	for _, n := range d.Needs {
 		switch n.Input {
@@ -232,9 +260,13 @@ func unmet(d *Detector, p *Pass) string {
 				return ""
 			}
 			wanted = append(wanted, "a block or mutex profile")
+		case Series:
+			if !slices.Contains(wanted, prometheusSeries) {
+				wanted = append(wanted, prometheusSeries)
+			}
 		}
 	}
-	if len(p.empty) > 0 && slices.ContainsFunc(d.Needs, func(n Need) bool { return n.Input == Waits }) {
+	if len(p.empty) > 0 && p.Series == nil && slices.ContainsFunc(d.Needs, func(n Need) bool { return n.Input == Waits }) {
 		return fmt.Sprintf("%s is empty: profiling is off, or no wait has ended so far", strings.Join(p.empty, " and "))
 	}
 	if p.Growth != nil {
@@ -261,6 +293,8 @@ func (p *Pass) settle(before int) {
 		p.RuleOut("looked, found none")
 	}
 }
+
+const prometheusSeries = "Prometheus series"
 
 func inputsOf(proc *ingest.Process, name string, p *Pass) []Input {
 	var out []Input

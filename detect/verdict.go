@@ -17,30 +17,35 @@ func decide(r *Report, passes []*Pass) {
 		all = append(all, p.findings...)
 	}
 	sort.SliceStable(all, func(i, j int) bool { return all[i].weight() > all[j].weight() })
-	var lead *Pass
-	var cause string
-	for _, p := range passes {
-		c := causeOf(p)
-		if c != "" && (lead == nil || p.worse(c, lead, cause)) {
-			cause, lead = c, p
-		}
-	}
+	lead, cause := leadOf(passes)
+	job := jobOf(passes, lead)
 	if lead != nil {
 		p := lead
 		top := topFinding(p.findings, cause)
 		r.Verdict = Verdict{Cause: cause, Confidence: top.Confidence, Summary: top.Summary, Job: top.Job}
-		if len(passes) > 1 {
+		if job != nil {
+			r.Verdict.Job = job.Series.Job
+		}
+		processes := slices.DeleteFunc(slices.Clone(passes), func(p *Pass) bool { return p.Series != nil })
+		switch {
+		case p.Series != nil:
+			r.Verdict.Instances = &Affected{Affected: len(top.Instances), Total: max(len(p.Series.Canon.Instances[p.Series.Job]), len(top.Instances))}
+			if jobsOf(passes) > 1 {
+				r.Verdict.Summary = p.Series.Job + ": " + r.Verdict.Summary
+			}
+		case len(processes) > 1:
 			affected := 0
-			for _, q := range passes {
+			for _, q := range processes {
 				if causeOf(q) == cause {
 					affected++
 				}
 			}
-			r.Verdict.Instances = &Affected{Affected: affected, Total: len(passes)}
+			r.Verdict.Instances = &Affected{Affected: affected, Total: len(processes)}
 			r.Verdict.Summary = p.Process + ": " + r.Verdict.Summary
 		}
-		sort.SliceStable(all, func(i, j int) bool { return all[i].leads(cause, p.Process) && !all[j].leads(cause, p.Process) })
+		sort.SliceStable(all, func(i, j int) bool { return all[i].leads(cause, p) && !all[j].leads(cause, p) })
 		r.budget(p)
+		r.tell(all, lead, job, cause)
 	} else {
 		for _, p := range passes {
 			if p.Main() != nil {
@@ -49,6 +54,7 @@ func decide(r *Report, passes []*Pass) {
 			}
 		}
 		r.Verdict.Summary = nothing(passes, all)
+		r.tell(all, nil, job, "")
 		r.Verdict.Summary += unexplained(r, passes)
 		r.Verdict.Summary += unread(passes)
 	}
@@ -141,8 +147,30 @@ func foldDeadlocks(all []Finding) {
 	}
 }
 
-func (f *Finding) leads(cause, process string) bool {
-	return f.Detector == cause && f.Process == process
+// leadOf is the process or job whose cause is the verdict, and that cause.
+// Profiles go before series: they say where. Series that found another cause
+// than the profiles did are of the same moment or are not; a warning says so.
+func leadOf(passes []*Pass) (lead *Pass, cause string) {
+	for _, series := range [...]bool{false, true} {
+		for _, p := range passes {
+			if (p.Series != nil) != series {
+				continue
+			}
+			c := causeOf(p)
+			if c != "" && (lead == nil || p.worse(c, lead, cause)) {
+				cause, lead = c, p
+			}
+		}
+		if lead != nil {
+			return lead, cause
+		}
+	}
+	return nil, ""
+}
+
+// leads reports whether f is of the verdict's cause and process or job.
+func (f *Finding) leads(cause string, p *Pass) bool {
+	return f.Detector == cause && f.Process == p.Process && (p.Series == nil) == (f.Alert == "") && (p.Series == nil || f.Job == p.Series.Job)
 }
 
 func (f *Finding) share() float64 {
@@ -226,6 +254,10 @@ func topFinding(fs []Finding, detector string) Finding {
 func nothing(passes []*Pass, findings []Finding) string {
 	var looked []string
 	for _, p := range passes {
+		if p.Series != nil {
+			looked = append(looked, p.Series.quiet())
+			continue
+		}
 		v := p.Main()
 		if v == nil {
 			if p.Leaks != nil {
@@ -258,6 +290,9 @@ func nothing(passes []*Pass, findings []Finding) string {
 	}
 	if only := passes[0].Options.Detectors; len(only) > 0 {
 		return fmt.Sprintf("nothing found by %s, which alone looked: %s", strings.Join(only, " and "), strings.Join(looked, "; "))
+	}
+	if held := symptomsOf(findings); held != "" {
+		return held
 	}
 	if len(findings) > 0 {
 		return "nothing found that holds a material share: " + strings.Join(looked, "; ")

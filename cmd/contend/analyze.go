@@ -35,6 +35,7 @@ type analyzeFlags struct {
 	httpConfig string
 	seconds    number
 	labels     bool
+	series     seriesFlags
 }
 
 func analyzeCommand() *cobra.Command {
@@ -47,21 +48,29 @@ func analyzeCommand() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "analyze FILE|DIR|URL|-...",
-		Short: "Name what requests wait for, from profiles, dumps or a live process",
-		Long: `Analyze reads goroutine profiles and dumps, and block and mutex profiles, and
-says what the requests in flight wait for, where, and who holds them up; what it
-ruled out, with numbers; and what to do next.
+		Short: "Name what requests wait for, from profiles, dumps, series or a live process",
+		Long: `Analyze reads goroutine profiles and dumps, block and mutex profiles, and
+Prometheus series, and says what the requests in flight wait for, since when,
+where, and who holds them up; what it ruled out, with numbers; what it could not
+see; and what to do next.
 
 An argument is
   FILE  a pprof profile, a text dump (debug=1, debug=2, or what a panic, a fatal
-        error or SIGQUIT prints), also with log prefixes around it; gzip or not
+        error or SIGQUIT prints), also with log prefixes around it; series as
+        OpenMetrics text (promtool tsdb dump-openmetrics), promtool tsdb dump,
+        JSON of the Prometheus API or a /metrics page; gzip or not
   DIR   all of those in a directory, up to 1,000 files, three folders deep
   URL   one profile, or a host or its /debug/pprof: then its goroutine profile,
         and its block and mutex profiles over --seconds
   -     standard input
 
 Two block or mutex profiles of one process are subtracted. Files of different
-processes are shown side by side.
+processes are shown side by side. A /metrics page has levels; rates need two of
+one process, whose files' times say how far apart they are.
+
+With --prometheus series come from a server: contend finds the metrics of the
+usual libraries by itself, says which it found and how to switch on what is
+missing, and compares each instance with its own past.
 
 Limits on what one input may unpack to: 8 GiB of text, which is streamed, and
 512 MiB of protobuf, which is held in memory. --max-bytes changes both. A
@@ -78,9 +87,10 @@ or above --fail-on was found (1 outranks 3).`,
   contend analyze http://localhost:6060
   curl -s 'localhost:6060/debug/pprof/goroutine?debug=2' | contend analyze -
   contend analyze --base healthy.pb.gz sick.pb.gz
+  contend analyze --prometheus http://localhost:9090 --selector 'job="gateway"' --since 2h
   contend analyze -o json --fail-on critical bundle/`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			if len(args) == 0 && f.series.prometheus == "" {
 				return errors.New("expected a file, a directory, a URL or - (standard input), saw no argument; try contend analyze http://localhost:6060")
 			}
 			return nil
@@ -99,6 +109,7 @@ or above --fail-on was found (1 outranks 3).`,
 	flags.BoolVar(&f.labels, "labels", false, "show the values of profiler labels, which can hold secrets")
 	flags.Var(&f.maxBytes, "max-bytes", "limit what one input may unpack to, as 500MB or 2GiB (default 8GiB of text, 512MiB of protobuf)")
 	flags.Var(&f.seconds, "seconds", "sample block and mutex profiles of a URL over `N` seconds, 1 to 300")
+	f.series.add(cmd)
 	flags.StringVar(&f.httpConfig, "http.config.file", "", "`FILE` with TLS and credentials for URLs, in the format of promtool")
 	return cmd
 }
@@ -135,7 +146,7 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	if cmd.Flags().Changed("detector") && len(f.detectors) == 0 {
 		f.detectors = []string{""}
 	}
-	if err := f.check(args); err != nil {
+	if err := cmp.Or(f.check(args), f.series.check(cmd)); err != nil {
 		return err
 	}
 	var client *http.Client
@@ -164,6 +175,7 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 		})
 	}
 	bundle := load(args)
+	unread := f.series.read(ctx, bundle, client, steps.begin)
 	var base *ingest.Bundle
 	if f.base != "" {
 		base = load([]string{f.base})
@@ -178,6 +190,10 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	})
 	steps.done()
 	failed := complainOf(cmd.ErrOrStderr(), bundle.Failures, "")
+	if unread != nil {
+		complain(cmd.ErrOrStderr(), "series: "+unread.Error())
+		failed = true
+	}
 	if base != nil {
 		failed = complainOf(cmd.ErrOrStderr(), base.Failures, "base ") || failed
 	}

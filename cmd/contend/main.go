@@ -89,7 +89,8 @@ func rootCommand() *cobra.Command {
 lock, pool or dependency, the function that waits, and who holds it up.
 
   contend analyze http://localhost:6060     a live process with net/http/pprof
-  contend analyze goroutine.pb.gz           a profile or a dump in a file`,
+  contend analyze goroutine.pb.gz           a profile or a dump in a file
+  contend capture http://localhost:6060     a live process over a minute, into a bundle`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -99,7 +100,7 @@ lock, pool or dependency, the function that waits, and who holds it up.
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2 // cobra's own default, which it sets only on its own path
-	root.AddCommand(analyzeCommand(), explainCommand(), versionCommand())
+	root.AddCommand(analyzeCommand(), captureCommand(), explainCommand(), versionCommand())
 	return root
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,7 +88,7 @@ func TestReadmeTable(t *testing.T) {
 		for _, n := range d.Needs {
 			needs = append(needs, string(n.Input))
 		}
-		fmt.Fprintf(&table, "| [%s](detect/%s/README.md) | %s | %s | %s |\n", d.Name, d.Name, d.Role, d.Title, strings.Join(needs, " or "))
+		fmt.Fprintf(&table, "| [%s](detect/%s/README.md) | %s | %s | %s |\n", d.Name, d.Name, d.Role, d.Title, strings.Join(slices.Compact(needs), " or "))
 	}
 	if shown != table.String() && os.Getenv("CONTEND_UPDATE") == "" {
 		t.Errorf("the README's table is\n%s\nthe detectors are\n%s", shown, table.String())

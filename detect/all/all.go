@@ -8,7 +8,14 @@ import (
 	"github.com/contend/contend/detect/deadlock"
 	"github.com/contend/contend/detect/downstream"
 	"github.com/contend/contend/detect/goroutineleak"
+	"github.com/contend/contend/detect/healthcheck"
+	"github.com/contend/contend/detect/herd"
+	"github.com/contend/contend/detect/hungrequests"
+	"github.com/contend/contend/detect/inflightcpu"
+	"github.com/contend/contend/detect/lockwait"
+	"github.com/contend/contend/detect/memorygrowth"
 	"github.com/contend/contend/detect/poolwait"
+	"github.com/contend/contend/detect/replacement"
 	"github.com/contend/contend/detect/telemetryblock"
 )
 
@@ -20,7 +27,14 @@ func Detectors() []*detect.Detector {
 		deadlock.Detector,
 		downstream.Detector,
 		goroutineleak.Detector,
+		healthcheck.Detector,
+		herd.Detector,
+		hungrequests.Detector,
+		inflightcpu.Detector,
+		lockwait.Detector,
+		memorygrowth.Detector,
 		poolwait.Detector,
+		replacement.Detector,
 		telemetryblock.Detector,
 	}
 }

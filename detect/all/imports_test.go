@@ -95,7 +95,7 @@ func TestImportsPointOneWay(t *testing.T) {
 // Prometheus' server packages, which weigh tens of megabytes.
 func TestBinaryIsLight(t *testing.T) {
 	t.Parallel()
-	forbidden := []string{"testing", "github.com/stretchr/testify", "github.com/prometheus/prometheus/tsdb", "github.com/prometheus/prometheus/rules", "github.com/prometheus/prometheus/scrape", "k8s.io/"}
+	forbidden := []string{"testing", "github.com/stretchr/testify", "github.com/prometheus/prometheus/tsdb/index", "github.com/prometheus/prometheus/tsdb/wlog", "github.com/prometheus/prometheus/config", "github.com/prometheus/prometheus/notifier", "github.com/prometheus/prometheus/promql/promqltest", "github.com/prometheus/prometheus/rules", "github.com/prometheus/prometheus/scrape", "k8s.io/"}
 	found := false
 	for _, p := range packages(t) {
 		if p.ImportPath != module+"/cmd/contend" {

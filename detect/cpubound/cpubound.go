@@ -15,16 +15,23 @@ var doc string
 
 // Detector is the detector's value.
 var Detector = &detect.Detector{
-	Name:    "cpubound",
-	Title:   "the process uses all the CPU it may",
-	Role:    detect.Cause,
-	Doc:     doc,
-	Needs:   []detect.Need{{Input: detect.Stacks}},
-	NoAlert: "this version has no series; CPU against its limit is the alert to have",
+	Name:  "cpubound",
+	Title: "the process uses all the CPU it may",
+	Role:  detect.Cause,
+	Doc:   doc,
+	Needs: []detect.Need{
+		{Input: detect.Stacks},
+		{Input: detect.Series, Signals: []string{"cpu", "cpu_limit"}},
+		{Input: detect.Series, Signals: []string{"cpu_throttled"}},
+	},
+	Signals: signals,
 	Run:     run,
 }
 
 func run(p *detect.Pass) error {
+	if p.Series != nil {
+		return runSeries(p)
+	}
 	v := p.Stacks
 	if v == nil {
 		p.RuleOut("no snapshot of what runs")

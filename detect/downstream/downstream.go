@@ -15,16 +15,22 @@ var doc string
 
 // Detector is the detector's value.
 var Detector = &detect.Detector{
-	Name:    "downstream",
-	Title:   "requests wait for a slow dependency",
-	Role:    detect.Cause,
-	Doc:     doc,
-	Needs:   []detect.Need{{Input: detect.Stacks}, {Input: detect.Waits}},
-	NoAlert: "this version has no series; the dependency's own latency is the alert to have",
+	Name:  "downstream",
+	Title: "requests wait for a slow dependency",
+	Role:  detect.Cause,
+	Doc:   doc,
+	Needs: []detect.Need{
+		{Input: detect.Stacks}, {Input: detect.Waits},
+		{Input: detect.Series, Signals: []string{"dependency_wait"}},
+	},
+	Signals: signals,
 	Run:     run,
 }
 
 func run(p *detect.Pass) error {
+	if p.Series != nil {
+		return runSeries(p)
+	}
 	v := p.Waiters()
 	if v == nil {
 		p.RuleOut("a mutex profile shows no dependencies: a goroutine profile would")

@@ -15,16 +15,23 @@ var doc string
 
 // Detector is the detector's value.
 var Detector = &detect.Detector{
-	Name:    "poolwait",
-	Title:   "requests wait for a connection pool or semaphore",
-	Role:    detect.Cause,
-	Doc:     doc,
-	Needs:   []detect.Need{{Input: detect.Stacks}, {Input: detect.Waits}},
-	NoAlert: "this version has no series; a pool's own wait metric is the alert to have",
+	Name:  "poolwait",
+	Title: "requests wait for a connection pool or semaphore",
+	Role:  detect.Cause,
+	Doc:   doc,
+	Needs: []detect.Need{
+		{Input: detect.Stacks}, {Input: detect.Waits},
+		{Input: detect.Series, Signals: []string{"pool_wait"}},
+		{Input: detect.Series, Signals: []string{"pool_use", "inflight"}},
+	},
+	Signals: signals,
 	Run:     run,
 }
 
 func run(p *detect.Pass) error {
+	if p.Series != nil {
+		return runSeries(p)
+	}
 	v := p.Waiters()
 	if v == nil {
 		p.RuleOut("a mutex profile shows no pools: a block or goroutine profile would")

@@ -202,6 +202,8 @@ func quantity(in *detect.Input) string {
 		return fmt.Sprintf("%s, %s lost", whole(g.Read), whole(g.Lost))
 	case g != nil:
 		return whole(g.Read)
+	case in.Samples > 0:
+		return count(int64(in.Samples), "sample", "samples")
 	case in.Window != "":
 		return "over " + Printable(shortWindow(in.Window))
 	}
@@ -296,7 +298,11 @@ func lost(in *detect.Input) int64 {
 // describe says what an input is, in which role it was used, and its loss report.
 func describe(in *detect.Input) string {
 	text := "profile"
-	if in.Kind != "" {
+	switch in.Kind {
+	case "", text:
+	case "series":
+		text = "series"
+	default:
 		text = in.Kind + " profile"
 	}
 	if in.Format != "" {
@@ -310,6 +316,9 @@ func describe(in *detect.Input) string {
 	}
 	if in.Window != "" {
 		text += ", over " + in.Window
+	}
+	if in.Samples > 0 {
+		text += fmt.Sprintf(", %s of %s", count(int64(in.Samples), "sample", "samples"), count(int64(in.Series), "series", "series"))
 	}
 	if in.Use != "" {
 		text += ", " + in.Use

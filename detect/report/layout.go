@@ -28,6 +28,7 @@ type page struct {
 	width int // display columns
 	color bool
 	top   int    // how many of a list to show; 0 for all
+	jobs  int    // how many jobs' series the report is of
 	dir   string // what the names of all inputs begin with; see local
 }
 

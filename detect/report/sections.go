@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -76,6 +77,9 @@ func (p *page) budget(r *detect.Report) {
 	}
 	if len(zero) > 0 {
 		p.block(dim, "  ", "none: "+strings.Join(zero, ", "))
+	}
+	if text := budgetTimes(r.BudgetTimes); text != "" {
+		p.block(dim, "  ", text)
 	}
 	p.unexplained(r.Unexplained)
 }
@@ -236,7 +240,11 @@ type note struct {
 func (p *page) ruledOut(list []detect.RuledOut) {
 	var notes []note
 	for _, n := range list {
-		notes = append(notes, note{[]string{n.Detector}, []string{n.Process}, n.Reason})
+		where := n.Process
+		if p.jobs > 1 {
+			where = cmp.Or(where, n.Job)
+		}
+		notes = append(notes, note{[]string{n.Detector}, []string{where}, n.Reason})
 	}
 	p.notes(bold, "Ruled out", notes)
 }
@@ -271,7 +279,7 @@ func (p *page) notes(s style, title string, list []note) {
 	for _, n := range list {
 		names := Printable(strings.Join(n.detectors, ", "))
 		text := n.reason
-		if where := inProcesses(n.processes); where != "" {
+		if where := p.inProcesses(n.processes); where != "" {
 			text += " [" + p.local(where) + "]"
 		}
 		if columns(names) > width {
@@ -316,11 +324,14 @@ func joined(list []note, key func(note) string, merge func(*note, note)) []note 
 	return out
 }
 
-func inProcesses(names []string) string {
+func (p *page) inProcesses(names []string) string {
 	names = slices.DeleteFunc(slices.Clone(names), func(s string) bool { return s == "" })
 	slices.Sort(names)
 	names = slices.Compact(names)
 	if len(names) > 2 {
+		if p.jobs > 1 {
+			return fmt.Sprintf("in %d jobs", len(names))
+		}
 		return fmt.Sprintf("in %d processes", len(names))
 	}
 	if len(names) == 0 {

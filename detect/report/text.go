@@ -31,7 +31,7 @@ const (
 // the findings, what was ruled out, what could not be looked at, what to do,
 // and what was read. It fails only where w does.
 func Text(w io.Writer, r *detect.Report, o TextOptions) error {
-	p := &page{width: defaultWidth, color: o.Color, top: max(o.Top, 0), dir: commonDir(r.Inputs)}
+	p := &page{width: defaultWidth, color: o.Color, top: max(o.Top, 0), dir: commonDir(r.Inputs), jobs: jobsOf(r)}
 	if o.Width > 0 {
 		p.width = min(max(o.Width, minWidth), maxWidth)
 	}
@@ -41,12 +41,26 @@ func Text(w io.Writer, r *detect.Report, o TextOptions) error {
 	p.growth(r.Base, r.BaseSummary)
 	p.ruledOut(r.RuledOut)
 	p.skipped(r.Skipped)
+	p.signals(r.Signals)
 	p.next(r)
 	p.inputs(r.Inputs)
 	p.warnings(r.Warnings)
 	p.reading(r.Notes)
 	_, err := w.Write(p.buf.Bytes())
 	return err
+}
+
+// jobsOf is how many jobs a report is of.
+func jobsOf(r *detect.Report) int {
+	seen := map[string]bool{}
+	for _, f := range r.Findings {
+		seen[f.Job] = true
+	}
+	for _, n := range r.RuledOut {
+		seen[n.Job] = true
+	}
+	delete(seen, "")
+	return len(seen)
 }
 
 // verdict is the answer in a sentence, and how sure it is.
@@ -68,7 +82,11 @@ func (p *page) verdict(r *detect.Report) {
 			words = append(words, "set off by "+v.Trigger)
 		}
 		if a := v.Instances; a != nil {
-			words = append(words, fmt.Sprintf("%d of %s", a.Affected, count(int64(a.Total), "process", "processes")))
+			one, many := "process", "processes"
+			if f.Alert != "" {
+				one, many = "instance", "instances"
+			}
+			words = append(words, fmt.Sprintf("%d of %s", a.Affected, count(int64(a.Total), one, many)))
 		}
 		if v.Job != "" {
 			words = append(words, "job "+v.Job)
@@ -84,9 +102,7 @@ func (p *page) verdict(r *detect.Report) {
 		p.block(green, "", "nothing found: "+tail(v.Summary, "nothing found", "nothing holds the requests"))
 		p.block(plain, "", lookedAt(r))
 	}
-	for _, s := range v.Story {
-		p.block(plain, "  "+clock(s.At)+"  ", s.Detector+": "+s.Summary)
-	}
+	p.story(r)
 }
 
 // unsure says in few words why a verdict is not surer: the first clause of its

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/spf13/cobra"
+
+	"github.com/contend/contend/ingest"
+	"github.com/contend/contend/ingest/series"
+	"github.com/contend/contend/ingest/series/promapi"
+)
+
+// seriesFlags are the flags of the commands that look at Prometheus series.
+type seriesFlags struct {
+	prometheus string
+	selector   string
+	since      span
+	until      moment
+	signals    []string
+	config     string
+	factor     number
+
+	overrides map[string]string // PromQL by signal: signals, once they are checked
+}
+
+// defaultSince is how far back a server is asked where --since is not given:
+// an incident that somebody has just been woken for, and what was before it.
+const defaultSince = time.Hour
+
+// defaultConfig is read where it is there and --config is not given.
+const defaultConfig = "contend.yaml"
+
+func (f *seriesFlags) add(cmd *cobra.Command) {
+	// The bundle's own limit: see ingest.Bundle.ClockFactor.
+	f.factor = number{least: 1, most: 10_000, want: "how many times faster than the clock, 1 to 10000"}
+	flags := cmd.Flags()
+	flags.StringVar(&f.prometheus, "prometheus", "", "ask the Prometheus-compatible API at `URL` for series (Thanos, Mimir, Cortex, VictoriaMetrics too)")
+	flags.StringVar(&f.selector, "selector", "", "look at the series that match `MATCHERS`, such as 'job=\"gateway\"'")
+	flags.Var(&f.since, "since", "look at the last `DURATION` of series, as 2h or 30m (default 1h of a server, all of a file)")
+	flags.Var(&f.until, "until", "end at `TIME`, as 2026-11-12T09:30:00Z (default now, or the end of a file)")
+	flags.StringArrayVar(&f.signals, "signal", nil, "take PromQL for a signal that is not found by itself, `NAME=PROMQL` (repeatable)")
+	flags.Var(&f.factor, "clock-factor", "read series of a scenario that runs `N` times faster than the clock on the wall (default what a bundle says, else 1)")
+	flags.StringVar(&f.config, "config", "", "`FILE` that maps a service's own metrics to signals (default contend.yaml, where it is there)")
+}
+
+// check refuses values and combinations that make no sense, and keeps what it read.
+func (f *seriesFlags) check(cmd *cobra.Command) error {
+	if cmd.Flags().Changed("prometheus") && f.prometheus == "" {
+		return errors.New("expected a URL for --prometheus, such as http://localhost:9090, saw none")
+	}
+	f.overrides = map[string]string{}
+	for _, text := range f.signals {
+		name, expr, err := series.ParseSignalFlag(text)
+		if err != nil {
+			return fmt.Errorf("--signal: %w", err)
+		}
+		f.overrides[name] = expr
+	}
+	return nil
+}
+
+// read finds the signals in a bundle's series or on the server.
+func (f *seriesFlags) read(ctx context.Context, b *ingest.Bundle, client *http.Client, progress func(string)) error {
+	opt := ingest.SeriesOptions{Since: f.since.d, Until: f.until.t}
+	config, err := f.loadConfig()
+	if err != nil {
+		return err
+	}
+	opt.Collect = series.CollectOptions{Selector: f.selector, Overrides: map[string]string{}, Progress: progress}
+	if f.selector == "" {
+		opt.Collect.Selector = config.Selector
+	}
+	opt.Collect.HealthRoutes = config.HealthRoutes
+	opt.Collect.Factor = float64(f.factor.value)
+	maps.Copy(opt.Collect.Overrides, config.Signals)
+	maps.Copy(opt.Collect.Overrides, f.overrides)
+	if f.prometheus != "" {
+		api, err := promapi.New(f.prometheus, client, promapi.Options{Progress: progress})
+		if err != nil {
+			return fmt.Errorf("--prometheus: %w", err)
+		}
+		opt.Server, opt.ServerName = api, api.Name()
+		if opt.Since == 0 {
+			opt.Since = defaultSince
+		}
+	}
+	return b.ReadSeries(ctx, opt)
+}
+
+func (f *seriesFlags) loadConfig() (series.Config, error) {
+	path := f.config
+	if path == "" {
+		if _, err := os.Stat(defaultConfig); errors.Is(err, fs.ErrNotExist) {
+			return series.Config{}, nil
+		}
+		path = defaultConfig
+	}
+	return series.LoadConfig(path)
+}
+
+// span is a flag of a duration as Prometheus writes it.
+type span struct{ d time.Duration }
+
+func (s *span) String() string {
+	if s.d == 0 {
+		return ""
+	}
+	return model.Duration(s.d).String()
+}
+
+func (s *span) Set(text string) error {
+	d, err := model.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return fmt.Errorf("expected a duration such as 30m or 2h, saw %q", text)
+	}
+	s.d = time.Duration(d)
+	return nil
+}
+
+func (s *span) Type() string { return "duration" }
+
+// moment is a flag of a point in time.
+type moment struct{ t time.Time }
+
+func (m *moment) String() string {
+	if m.t.IsZero() {
+		return ""
+	}
+	return m.t.Format(time.RFC3339)
+}
+
+func (m *moment) Set(text string) error {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return fmt.Errorf("expected a time such as 2026-11-12T09:30:00Z, saw %q", text)
+	}
+	m.t = t
+	return nil
+}
+
+func (m *moment) Type() string { return "time" }

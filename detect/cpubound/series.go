@@ -1,0 +1,66 @@
+package cpubound
+
+import (
+	"fmt"
+
+	"github.com/contend/contend/detect"
+)
+
+var signals = []detect.Signal{{
+	Alert: "ContendCPUBound",
+	Title: "the process is at its CPU limit and its requests queue",
+	// High CPU alone is a machine well used: something must get slower by it.
+	Expr: `(contend:cpu > 0.9 * contend:cpu_limit or (contend:cpu and contend:cpu_throttled > 0.5))
+and (contend:inflight > 2 * contend:inflight:baseline and contend:inflight >= 5
+  or contend:cpu_wait > 0.2 * contend:inflight and contend:cpu_wait >= 3
+  or contend:latency > 2 * contend:latency:baseline
+  or contend:cpu_throttled > 0.5)`,
+	For:        "2x,30s",
+	KeepFiring: "8x,2m",
+	Severity:   detect.Warning,
+	Value:      "cores busy",
+	Thresholds: "nine tenths of the limit as the mean of a window is at it, and healthy services run at seven; half of the periods throttled is a quota that holds the process, which alone is a queue; twice the in-flight or latency of before is a queue",
+}}
+
+func runSeries(p *detect.Pass) error {
+	v := p.Series
+	p.ReportAlerts(none(v), func(f *detect.Firing) detect.Finding {
+		at, _ := v.Peak("inflight", f)
+		out := detect.Finding{Wait: "cpu", Unit: detect.Requests}
+		if now, ok := v.Sum("inflight", at, f.Instances...); ok {
+			waits := 0.0
+			for _, signal := range [...]string{"lock_wait", "pool_wait", "dependency_wait"} {
+				w, _ := v.Sum(signal, at, f.Instances...)
+				waits += w
+			}
+			out.Total, out.Requests = detect.Round(now), detect.Whole(now)
+			out.Blocked = detect.Round(max(now-waits, 0))
+		} else {
+			out.Weight = 1
+		}
+		out.Summary = fmt.Sprintf("at the CPU limit %s: %.2f cores busy on %s", v.On(f), f.Worst, f.Instance)
+		if limit, ok := v.Of("cpu_limit", f.Instance, f.At); ok {
+			out.Summary += fmt.Sprintf(" of %.3g", limit)
+		}
+		if share, ok := v.Of("cpu_throttled", f.Instance, f.At); ok && share > 0.25 {
+			out.Summary += fmt.Sprintf(", %.0f %% of its periods throttled", 100*share)
+		}
+		if out.Total > 0 {
+			out.Summary += fmt.Sprintf("; %s in flight: busy, not blocked", detect.Plural(out.Total, "request"))
+		}
+		out.Next = []string{
+			"take a CPU profile: it says which code uses the CPU (go tool pprof http://HOST/debug/pprof/profile)",
+			"look at the CPU limit and at throttling by quota, then add CPU or instances, or admit fewer requests",
+		}
+		return out
+	})
+	return nil
+}
+
+func none(v *detect.SeriesView) string {
+	text := fmt.Sprintf("at most %.2f cores busy", v.Highest("cpu"))
+	if v.Has("cpu_limit") {
+		text += fmt.Sprintf(" of %.3g", v.Highest("cpu_limit"))
+	}
+	return text
+}

@@ -1,0 +1,13 @@
+package healthcheck_test
+
+import (
+	"testing"
+
+	"github.com/contend/contend/detect"
+	"github.com/contend/contend/detect/contendtest"
+	"github.com/contend/contend/detect/healthcheck"
+)
+
+func TestStories(t *testing.T) {
+	contendtest.Stories(t, []*detect.Detector{healthcheck.Detector}, "testdata/stories.txt")
+}

@@ -1,0 +1,65 @@
+// Package hungrequests finds requests that begin and do not end, while nothing
+// fails: what an error rate does not see.
+package hungrequests
+
+import (
+	_ "embed"
+	"fmt"
+
+	"github.com/contend/contend/detect"
+)
+
+//go:embed README.md
+var doc string
+
+// Detector is the detector's value.
+var Detector = &detect.Detector{
+	Name:  "hungrequests",
+	Title: "requests begin and do not end, and nothing fails",
+	Role:  detect.Trigger,
+	Doc:   doc,
+	Needs: []detect.Need{{Input: detect.Series, Signals: []string{"inflight", "completions"}}},
+	Signals: []detect.Signal{{
+		Alert: "ContendHungRequests",
+		Title: "requests are started and not completed while errors stay flat",
+		// What is in flight less what of it finishes (Little: completions times
+		// their time). Where nothing finishes there is no time, and all of it is left.
+		Expr: `(contend:inflight - (contend:completions * contend:latency or 0 * contend:inflight)) > 0.5 * contend:inflight
+and contend:inflight >= 10
+and contend:inflight > 3 * contend:inflight:baseline
+and (contend:latency:baseline or contend:completions:baseline > 0 and contend:completions == 0)`,
+		Unless: []detect.LookAlike{
+			{Name: "requests that fail: an error rate sees it", Expr: "contend:errors > 0.05 * contend:completions and contend:errors > 0.1"},
+			detect.AtCPULimit, detect.Throttled, detect.GaugeLeak, detect.Streams,
+		},
+		For:        "8x,2m",
+		KeepFiring: "8x,2m",
+		Severity:   detect.Warning,
+		Value:      "requests in flight that do not finish",
+		Thresholds: "half of what is in flight: a queue that grows at twice what is served, which is slow and not hung, leaves half; two minutes, since every rise of slow requests is ahead of its completions for as long as one takes; ten in flight and three times the baseline, as noise of few requests",
+	}},
+	Run: run,
+}
+
+func run(p *detect.Pass) error {
+	v := p.Series
+	p.ReportAlerts("what is in flight finishes", func(f *detect.Firing) detect.Finding {
+		now, _ := v.Sum("inflight", f.At)
+		done, _ := v.Sum("completions", f.At)
+		before, _ := v.Sum("completions:baseline", f.At)
+		errors, _ := v.Sum("errors", f.At)
+		return detect.Finding{
+			Unit: detect.Requests, Blocked: detect.Round(f.Worst), Total: detect.Round(now),
+			Summary: fmt.Sprintf("requests begin and do not end %s: %s in flight, %s completed per second (%s before), %s errors per second: an error rate does not see it",
+				v.On(f), detect.Thousands(detect.Round(now)), rate(done), rate(before), rate(errors)),
+			Next: []string{
+				"find what completes no more: completions by route or method, and clients that wait without a time-out",
+				"count completions and time-outs in the canary, not only errors",
+				"take a goroutine profile of an instance named: it says where they stand",
+			},
+		}
+	})
+	return nil
+}
+
+func rate(x float64) string { return fmt.Sprintf("%.3g", x) }

@@ -1,0 +1,13 @@
+package hungrequests_test
+
+import (
+	"testing"
+
+	"github.com/contend/contend/detect"
+	"github.com/contend/contend/detect/contendtest"
+	"github.com/contend/contend/detect/hungrequests"
+)
+
+func TestStories(t *testing.T) {
+	contendtest.Stories(t, []*detect.Detector{hungrequests.Detector}, "testdata/stories.txt")
+}

@@ -1,0 +1,84 @@
+// Package inflightcpu finds a service whose requests in flight rise while its
+// CPU does not: it is blocked, not busy.
+package inflightcpu
+
+import (
+	_ "embed"
+	"fmt"
+
+	"github.com/contend/contend/detect"
+)
+
+//go:embed README.md
+var doc string
+
+// Detector is the detector's value.
+var Detector = &detect.Detector{
+	Name:  "inflightcpu",
+	Title: "requests in flight rise while CPU does not",
+	Role:  detect.Symptom,
+	Doc:   doc,
+	Needs: []detect.Need{{Input: detect.Series, Signals: []string{"inflight", "cpu"}}},
+	Signals: []detect.Signal{{
+		Alert: "ContendInflightCPU",
+		Title: "requests in flight per busy core are far above their own baseline: blocked, not busy",
+		// The second form is for a service without any history, such as one that
+		// was born broken: fifty in flight per busy core, and three times what it had half an
+		// hour ago at the least.
+		Expr: `(contend:inflight_per_cpu > 3 * contend:inflight_per_cpu:baseline
+  and contend:inflight >= 5 and contend:inflight > 2 * contend:inflight:baseline)
+or
+(contend:inflight_per_cpu > 50 and contend:inflight >= 50
+  and contend:inflight > 3 * min_over_time(contend:inflight[{{30m}}])
+  unless contend:inflight_per_cpu:baseline)`,
+		Unless: []detect.LookAlike{
+			detect.AtCPULimit, detect.Throttled, detect.CPURoseToo, detect.Finishing, detect.Traffic, detect.GaugeLeak, detect.Streams,
+		},
+		For:        "2x",
+		KeepFiring: "8x,2m",
+		Severity:   detect.Critical,
+		Value:      "requests in flight per busy core",
+		Thresholds: "three times the median hour: on simulated fleets a threefold rise of traffic, cold caches and deploys stay below two once what finishes is accounted for, and every blocked service passes ten; five in flight, since below that a ratio is noise",
+	}},
+	Run: run,
+}
+
+func run(p *detect.Pass) error {
+	v := p.Series
+	p.ReportAlerts(highest(v), func(f *detect.Firing) detect.Finding {
+		now, _ := v.Of("inflight", f.Instance, f.At)
+		cpu, _ := v.Of("cpu", f.Instance, f.At)
+		text := fmt.Sprintf("%s in flight with %.2f cores busy on %s", detect.Plural(detect.Round(now), "request"), cpu, f.Instance)
+		if limit, ok := v.Of("cpu_limit", f.Instance, f.At); ok {
+			text += fmt.Sprintf(" (limit %.3g)", limit)
+		}
+		out := detect.Finding{Unit: detect.Requests}
+		if before, ok := v.Of("inflight_per_cpu:baseline", f.Instance, f.At); ok {
+			text += fmt.Sprintf(": %s in flight per busy core, %s before", detect.Thousands(detect.Round(f.Worst)), detect.Thousands(detect.Round(before)))
+		} else {
+			out.Confidence = detect.Medium
+			out.Warnings = append(out.Warnings, "there is no history to compare with: it is far above what a service has, and rose")
+		}
+		if sum, ok := v.Sum("inflight", f.At); ok {
+			out.Blocked, out.Total = detect.Round(sum-sumOf(v, "cpu", f)), detect.Round(sum)
+		}
+		out.Summary = "blocked, not busy, " + v.On(f) + ": " + text
+		out.Next = []string{
+			"see where they wait: contend analyze http://HOST:PORT of one of the instances named, or a goroutine profile of it",
+			"do not replace instances or add load balancer retries for it: new ones take the same load cold",
+		}
+		return out
+	})
+	return nil
+}
+
+func sumOf(v *detect.SeriesView, signal string, f *detect.Firing) float64 {
+	sum, _ := v.Sum(signal, f.At)
+	return sum
+}
+
+// highest says how near the ratio came.
+func highest(v *detect.SeriesView) string {
+	most, base := v.Highest("inflight_per_cpu"), v.Highest("inflight_per_cpu:baseline")
+	return fmt.Sprintf("at most %s in flight per busy core, against a baseline of up to %s", detect.Thousands(detect.Round(most)), detect.Thousands(detect.Round(base)))
+}

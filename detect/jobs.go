@@ -1,0 +1,186 @@
+package detect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/contend/contend/ingest"
+	"github.com/contend/contend/ingest/series"
+)
+
+// jobPasses evaluates the alerts of detectors over the series of an input and
+// returns a pass for each job.
+func jobPasses(c *series.Canonical, detectors []*Detector, opt Options, r *Report) []*Pass {
+	if c == nil {
+		return nil
+	}
+	views, err := evaluateSignals(context.Background(), c, detectors)
+	if err != nil {
+		for _, d := range detectors {
+			if d.needs(Series) {
+				r.Skipped = append(r.Skipped, Skipped{Detector: d.Name, Reason: fmt.Sprintf("its condition could not be evaluated (%v): please report it with the input", err)})
+			}
+		}
+		return nil
+	}
+	var passes []*Pass
+	for _, v := range views {
+		passes = append(passes, &Pass{Options: opt, Series: v})
+	}
+	return passes
+}
+
+// runJobs runs detectors on each job. One that could look at some of the jobs
+// was not skipped: what it could not see of the others is a note.
+func (r *Report) runJobs(jobs []*Pass, detectors []*Detector) {
+	blind := map[string][]string{} // by job
+	for _, d := range detectors {
+		looked := slices.ContainsFunc(jobs, func(p *Pass) bool { return unmet(d, p) == "" })
+		reason := ""
+		for _, p := range jobs {
+			switch why := unmet(d, p); {
+			case why == "":
+				p.run(d, r)
+			case looked:
+				blind[p.Series.Job] = append(blind[p.Series.Job], d.Name)
+			case reason == "" || len(why) < len(reason):
+				reason = why // the job that lacks least
+			}
+		}
+		if !looked && len(jobs) > 0 {
+			r.Skipped = append(r.Skipped, Skipped{Detector: d.Name, Reason: reason})
+		}
+	}
+	for _, p := range jobs {
+		if names := blind[p.Series.Job]; len(names) > 0 {
+			r.Notes = append(r.Notes, fmt.Sprintf("job %s: no series for %s, which other jobs have", p.Series.Job, strings.Join(names, ", ")))
+		}
+	}
+}
+
+// addSeries says in a report which series were read and what was taken for which signal.
+func (r *Report) addSeries(b *ingest.Bundle, jobs []*Pass) {
+	c, window := b.Series, "not used"
+	if c != nil {
+		window = fmt.Sprintf("%s to %s, each %s", c.Start.UTC().Format(time.TimeOnly), c.End.UTC().Format(time.TimeOnly), c.Timing.Interval)
+		if len(b.Read) == 0 {
+			r.Inputs = append(r.Inputs, Input{Name: c.Source, Kind: "series", Taken: when(c.Start), Use: window})
+		}
+	}
+	for _, s := range b.Read {
+		in := Input{Name: s.Name, Kind: "series", Format: s.Format, Series: s.Loaded.Series, Samples: s.Loaded.Samples, Use: window}
+		if c != nil {
+			in.Taken = when(c.Start)
+		}
+		r.Inputs = append(r.Inputs, in)
+		for _, note := range s.Loaded.Notes {
+			r.Notes = append(r.Notes, s.Name+": "+note)
+		}
+		if s.Loaded.Bad > 0 {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: %s could not be read and were left out, beside %s that were", s.Name, Plural(float64(s.Loaded.Bad), "line"), Plural(float64(s.Loaded.Samples), "sample")))
+		}
+	}
+	if c == nil {
+		return
+	}
+	r.Notes = append(r.Notes, c.Notes...)
+	for _, m := range c.Matches {
+		r.Signals = append(r.Signals, SignalMatch{Signal: m.Signal, Matched: m.Matched, Metrics: m.Metrics, Instances: m.Instances, Missing: m.Missing, Hint: m.Hint})
+	}
+	for _, err := range c.Failures {
+		r.Warnings = append(r.Warnings, err.Error())
+	}
+	for _, p := range jobs {
+		r.Warnings = append(r.Warnings, p.Series.holes()...)
+	}
+}
+
+// unmet says why d cannot look at the job's series; "" where it can.
+func (v *SeriesView) unmet(d *Detector) string {
+	var reasons []string
+	for _, n := range d.Needs {
+		if n.Input != Series {
+			continue
+		}
+		var missing []string
+		for _, name := range n.Signals {
+			if !v.Has(name) {
+				missing = append(missing, v.missing(name))
+			}
+		}
+		if len(missing) == 0 {
+			return ""
+		}
+		reasons = append(reasons, strings.Join(missing, "; "))
+	}
+	return strings.Join(slices.Compact(reasons), "; or ")
+}
+
+// missing says why the job has no series of a signal.
+func (v *SeriesView) missing(signal string) string {
+	for _, m := range v.Canon.Matches {
+		if m.Signal != signal {
+			continue
+		}
+		// Which names were looked for is in the report's signals.
+		text := "no " + signal + " series"
+		switch {
+		case m.Missing != "" && len(m.Metrics) > 0:
+			text += ": " + m.Missing
+		case m.Matched != "":
+			text += " of this job, although other jobs have them"
+		}
+		if m.Hint != "" {
+			text += "; " + m.Hint
+		}
+		return text
+	}
+	return "no " + signal + " series"
+}
+
+// holes warns of scrapes that failed: what happened meanwhile was not seen, and
+// a service whose /metrics waits for the lock in question fails them exactly then.
+func (v *SeriesView) holes() []string {
+	var worst time.Time
+	failed := 0
+	for _, c := range v.columns("up") {
+		var first int64
+		found := false
+		for i, t := range c.T {
+			switch {
+			case t < v.Canon.Start.UnixMilli():
+			case !(c.V[i] < lostScrapes):
+				if found = found || first > 0 && time.Duration(t-first)*time.Millisecond >= v.span(lostTime); !found {
+					first = 0
+				}
+			case first == 0:
+				first = t
+			}
+		}
+		if n := len(c.T); n > 0 && first > 0 && time.Duration(c.T[n-1]-first)*time.Millisecond >= v.span(lostTime) {
+			found = true
+		}
+		if found {
+			failed++
+			if at := time.UnixMilli(first).UTC(); worst.IsZero() || at.Before(worst) {
+				worst = at
+			}
+		}
+	}
+	if failed == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("job %s: scrapes of %s failed, first about %s: what happened meanwhile is not in the series", v.Job, Plural(float64(failed), "instance"), worst.Format("15:04:05"))}
+}
+
+const (
+	// lostScrapes is the share of a window's scrapes that must have come: half of
+	// them lost is no accident of one.
+	lostScrapes = 0.5
+	// lostTime is how long that must be so: a target that is drained fails its
+	// last scrapes, and is gone.
+	lostTime = "8x,2m"
+)

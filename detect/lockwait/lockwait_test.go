@@ -1,0 +1,13 @@
+package lockwait_test
+
+import (
+	"testing"
+
+	"github.com/contend/contend/detect"
+	"github.com/contend/contend/detect/contendtest"
+	"github.com/contend/contend/detect/lockwait"
+)
+
+func TestStories(t *testing.T) {
+	contendtest.Stories(t, []*detect.Detector{lockwait.Detector}, "testdata/stories.txt")
+}

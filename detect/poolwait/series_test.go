@@ -1,0 +1,13 @@
+package poolwait_test
+
+import (
+	"testing"
+
+	"github.com/contend/contend/detect"
+	"github.com/contend/contend/detect/contendtest"
+	"github.com/contend/contend/detect/poolwait"
+)
+
+func TestStories(t *testing.T) {
+	contendtest.Stories(t, []*detect.Detector{poolwait.Detector}, "testdata/stories.txt")
+}

@@ -1,0 +1,183 @@
+package detect
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// seriesPlaces are the signals that measure the places of a budget, in requests.
+var seriesPlaces = []struct{ place, signal string }{
+	{PlaceInFlight, "inflight"},
+	{PlaceCPU, "cpu"},
+	{PlaceRunnable, "cpu_wait"},
+	{PlaceLock, "lock_wait"},
+	{PlacePool, "pool_wait"},
+	{PlaceDependency, "dependency_wait"},
+}
+
+// seriesBudget adds the series' measure to the budget: of the instance that was
+// profiled, where it is known, else of all of the job's; at the moment of
+// the profile, else when most requests were in flight in the longest trouble,
+// else at the end.
+func (r *Report) seriesBudget(lead *Pass, v *SeriesView, all []Finding) {
+	now, before := v.moments(lead, all)
+	instance := v.profiled(lead)
+	at := func(signal string, t time.Time) (float64, bool) {
+		if instance != "" {
+			return v.Of(signal, instance, t)
+		}
+		return v.Sum(signal, t)
+	}
+	shares := func(t time.Time) map[string]float64 {
+		out := map[string]float64{}
+		for _, p := range seriesPlaces {
+			if x, ok := at(p.signal, t); ok {
+				out[p.place] = max(x, 0)
+			}
+		}
+		inFlight, ok := out[PlaceInFlight]
+		if !ok {
+			return out
+		}
+		// Garbage collection and background work use CPU too, calls go out in
+		// parallel, and a wait is credited when it ends: no part is more than the whole.
+		rest := inFlight
+		for _, p := range seriesPlaces[1:] {
+			if x, ok := out[p.place]; ok {
+				rest -= min(x, inFlight)
+			}
+		}
+		out[PlaceUnexplained] = max(rest, 0)
+		return out
+	}
+	here, there := shares(now), map[string]float64{}
+	if len(here) == 0 {
+		return
+	}
+	times := &BudgetTimes{Of: v.Job, Now: now.UTC()}
+	if instance != "" {
+		times.Of = instance
+	}
+	if !before.IsZero() {
+		if there = shares(before); len(there) > 0 {
+			b := before.UTC()
+			times.Before = &b
+		}
+	}
+	r.BudgetTimes = times
+	if r.BudgetUnit == "" {
+		r.BudgetUnit = Requests
+	}
+	var out []Share
+	for _, name := range places {
+		i := slices.IndexFunc(r.Budget, func(s Share) bool { return s.Where == name })
+		s := Share{Where: name}
+		if i >= 0 {
+			s = r.Budget[i]
+		}
+		if x, ok := here[name]; ok {
+			s.Now.Series = number(x)
+		}
+		if x, ok := there[name]; ok {
+			s.Before.Series = number(x)
+		}
+		if s.Now != (Measures{}) || s.Before != (Measures{}) {
+			out = append(out, s)
+		}
+	}
+	r.Budget = out
+	if lead != nil && lead.Stacks != nil && lead.Stacks.ByRequest && (instance != "" || len(v.Canon.Instances[v.Job]) == 1) {
+		r.disagreement()
+	}
+}
+
+// moments are the steps that a budget is of: now, and before the trouble began
+// (zero where it began with the window, or there is none).
+func (v *SeriesView) moments(lead *Pass, all []Finding) (now, before time.Time) {
+	now = v.Canon.End
+	var first time.Time
+	longest := time.Duration(-1)
+	for _, f := range all {
+		if f.Alert == "" || f.Job != v.Job {
+			continue
+		}
+		if first.IsZero() || f.Window.Start.Before(first) {
+			first = f.Window.Start
+		}
+		if d := f.Window.End.Sub(f.Window.Start); d > longest {
+			longest = d
+			now, _ = v.peak("inflight", f.Window.Start, f.Window.End)
+		}
+	}
+	if lead != nil && lead.Stacks != nil {
+		if taken := lead.Stacks.Snapshot.Taken; !taken.IsZero() && !taken.Before(v.Canon.Start) && !taken.After(v.Canon.End) {
+			now = v.step(taken)
+		}
+	}
+	if !first.IsZero() {
+		// Two windows earlier, nothing of it is in an average.
+		if b := v.step(first.Add(-2 * v.span("4x,1m"))); !b.Before(v.Canon.Start) {
+			before = b
+		}
+	}
+	return now, before
+}
+
+// step is the last step of the grid until t.
+func (v *SeriesView) step(t time.Time) time.Time {
+	n := t.Sub(v.Canon.Start) / v.Canon.Timing.Interval
+	return v.Canon.Start.Add(n * v.Canon.Timing.Interval)
+}
+
+// profiled is the instance that the lead's profiles are of: the one whose
+// address is in their origin; "" where that is not known.
+func (v *SeriesView) profiled(lead *Pass) string {
+	if lead == nil || lead.Stacks == nil {
+		return ""
+	}
+	for _, name := range [...]string{lead.Process, lead.Stacks.Name} {
+		u, err := url.Parse(name)
+		if err != nil || u.Host == "" {
+			continue
+		}
+		for _, instance := range v.Canon.Instances[v.Job] {
+			if instance == u.Host {
+				return instance
+			}
+		}
+	}
+	return ""
+}
+
+// disagreement warns where a snapshot and the series of one moment differ by
+// more than a factor of two and ten requests: one of them is of another
+// process, moment or population.
+func (r *Report) disagreement() {
+	const factor, least = 2, 10
+	for _, s := range r.Budget {
+		if s.Now.Series == nil || s.Now.Stacks == nil || s.Where != PlaceInFlight && s.Where != PlaceLock {
+			continue
+		}
+		a, b := *s.Now.Stacks, *s.Now.Series
+		if high, low := max(a, b), min(a, b); high > factor*low && high-low > least {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: the profile has %s and the series %s: they are of different moments or processes, or count different requests", s.Where, Thousands(Round(a)), Thousands(Round(b))))
+		}
+	}
+}
+
+// compareTimes warns where profiles were taken outside of the time that the
+// series cover: another moment, or a clock that differs.
+func (r *Report) compareTimes(lead *Pass, v *SeriesView) {
+	if lead.Stacks == nil || lead.Stacks.Snapshot.Taken.IsZero() {
+		return
+	}
+	taken, slack := lead.Stacks.Snapshot.Taken, v.span("4x,1m")
+	if taken.Before(v.Canon.Start.Add(-slack)) || taken.After(v.Canon.End.Add(slack)) {
+		const form = "2006-01-02 15:04:05 MST"
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%s was taken at %s, and the series are from %s to %s: they are of different moments, or a clock differs",
+			strings.TrimSpace(lead.Stacks.Name), taken.UTC().Format(form), v.Canon.Start.UTC().Format(form), v.Canon.End.UTC().Format(form)))
+	}
+}

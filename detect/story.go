@@ -1,0 +1,150 @@
+package detect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// jobOf is the job whose series tell the story of a verdict: the lead's own,
+// else the one whose instances the lead's process is among, else the only one
+// that has findings, else the only one; nil where none is it.
+func jobOf(passes []*Pass, lead *Pass) *Pass {
+	if lead != nil && lead.Series != nil {
+		return lead
+	}
+	var jobs, found []*Pass
+	for _, p := range passes {
+		if p.Series == nil {
+			continue
+		}
+		jobs = append(jobs, p)
+		if len(p.findings) > 0 {
+			found = append(found, p)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0]
+	case len(found) == 0 && len(jobs) == 1:
+		return jobs[0]
+	case len(found) > 1 && lead == nil:
+		return slices.MaxFunc(found, func(a, b *Pass) int { return len(a.findings) - len(b.findings) })
+	}
+	return nil
+}
+
+func jobsOf(passes []*Pass) int {
+	n := 0
+	for _, p := range passes {
+		if p.Series != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// tell puts the findings of an incident in order: what set it off, what
+// follows from it, and what gives way to what is known better.
+func (r *Report) tell(all []Finding, lead, job *Pass, cause string) {
+	if job == nil {
+		return
+	}
+	v := job.Series
+	for i := range all {
+		f := &all[i]
+		if f.Alert == "" || f.Job != v.Job {
+			continue
+		}
+		switch {
+		case f.Detector == "lockwait" && lead != job && isLock(cause):
+			// The counter says that requests wait for a lock; the stacks say which.
+			f.Severity, f.Next, f.Warnings = Info, nil, nil
+			f.Summary += "; see " + cause + ", which names the lock"
+		case f.Role == Trigger && f.Detector == "hungrequests" && cause != "":
+			f.Role = Symptom // something holds them: that they hang follows from it
+		}
+	}
+	r.Verdict.Trigger = triggerOf(all, v)
+	for _, f := range all {
+		at := time.Time{}
+		switch {
+		case f.Alert != "" && f.Job == v.Job && f.Window != nil:
+			at = f.Window.Start
+		case f.Alert == "" && f.Detector == cause && lead != nil && f.Process == lead.Process && lead.Stacks != nil && f.Severity != Info:
+			at = lead.Stacks.Snapshot.Taken.UTC()
+		}
+		if !at.IsZero() {
+			r.Verdict.Story = append(r.Verdict.Story, StoryLine{At: at, Detector: f.Detector, Summary: f.Summary})
+		}
+	}
+	slices.SortStableFunc(r.Verdict.Story, func(a, b StoryLine) int { return a.At.Compare(b.At) })
+	r.seriesBudget(lead, v, all)
+	if lead != nil && lead != job {
+		r.compareTimes(lead, v)
+		if other := causeOf(job); other != "" && other != cause && other != "lockwait" {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("the series of job %s say %s and the profiles say %s: the profiles are of another moment or instance, or both hold requests", v.Job, other, cause))
+		}
+	}
+}
+
+func isLock(cause string) bool {
+	return cause == "telemetryblock" || cause == "applock" || cause == "deadlock"
+}
+
+// triggerOf is what set an incident off: a herd before anything else of the
+// job, or requests that hang where no cause holds them; "" where neither is known.
+func triggerOf(all []Finding, v *SeriesView) string {
+	var first time.Time // of what is no trigger
+	for _, f := range all {
+		if f.Alert != "" && f.Job == v.Job && f.Role != Trigger && (first.IsZero() || f.Window.Start.Before(first)) {
+			first = f.Window.Start
+		}
+	}
+	trigger := ""
+	for _, f := range all {
+		if f.Alert == "" || f.Job != v.Job || f.Role != Trigger {
+			continue
+		}
+		// A condition takes a window to hold, so what a herd sets off may show as soon as it does.
+		slack := 2 * v.span("4x,1m")
+		if f.Detector == "herd" && (first.IsZero() || !f.Window.Start.After(first.Add(slack))) {
+			return f.Detector
+		}
+		if f.Detector == "hungrequests" {
+			trigger = f.Detector
+		}
+	}
+	return trigger
+}
+
+// symptomsOf says, where no cause was found, that something is wrong all the
+// same: an engineer must not read "nothing found" beside it.
+func symptomsOf(findings []Finding) string {
+	var names []string
+	summary := ""
+	for _, f := range findings {
+		if f.Alert == "" || f.Severity == Info || f.Role == Cause {
+			continue
+		}
+		if summary == "" || f.Detector == "inflightcpu" {
+			summary = f.Summary
+		}
+		names = append(names, f.Detector)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("no cause found, but %s: %s", strings.Join(slices.Compact(names), ", "), summary)
+}
+
+// quiet says what was looked at in a job's series.
+func (v *SeriesView) quiet() string {
+	text := v.Job + ": "
+	if at, n := v.peak("inflight", v.Canon.Start, v.Canon.End); v.Has("inflight") {
+		text += fmt.Sprintf("at most %s in flight (%s), ", Plural(Round(n), "request"), at.Format("15:04:05"))
+	}
+	return text + fmt.Sprintf("%s from %s to %s", Plural(float64(len(v.Canon.Instances[v.Job])), "instance"), v.Canon.Start.UTC().Format("15:04:05"), v.Canon.End.UTC().Format("15:04:05 MST"))
+}
