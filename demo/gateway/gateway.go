@@ -4,13 +4,16 @@
 // demo/telemetry); everything else is ordinary.
 //
 // Paths: /healthz is a request like any other and passes the same telemetry;
-// /metrics and /debug/pprof/ stand beside the request path; every other path
-// is an API call.
+// /metrics, /metrics/filters and /debug/pprof/ stand beside the request path;
+// every other path is an API call.
 //
-// Metrics: http_requests_in_flight and http_request_duration_seconds{route}
-// for the requests, the filters' own, and those of the Go runtime and the
-// process, among them go_sync_mutex_wait_total_seconds_total and
-// process_cpu_seconds_total.
+// /metrics has http_requests_in_flight, http_requests_total{code,method,handler}
+// and http_request_duration_seconds{code,handler}, health checks under a handler
+// of their own, and the metrics of the Go runtime and the process, among them
+// go_sync_mutex_wait_total_seconds_total and process_cpu_seconds_total.
+// /metrics/filters has what the telemetry records. Its registry is another one: a
+// scrape of it waits for the lock that faulty telemetry holds, and one of
+// /metrics does not.
 package gateway
 
 import (
@@ -42,7 +45,7 @@ type Config struct {
 	Upstream        time.Duration // how long the upstream takes; default 3 ms
 }
 
-// Gateway handles requests. Its metrics are in a registry of its own.
+// Gateway handles requests.
 type Gateway struct {
 	telemetry *telemetry.Metrics
 	upstream  time.Duration
@@ -61,8 +64,8 @@ func New(cfg Config) (*Gateway, error) {
 		return nil, fmt.Errorf("expected filters and upstream time above zero, saw %d and %v", cfg.Filters, cfg.Upstream)
 	}
 
-	registry := prometheus.NewRegistry()
-	metrics, err := telemetry.New(registry, cfg.Filters, cfg.FaultyTelemetry)
+	filters := prometheus.NewRegistry()
+	metrics, err := telemetry.New(filters, cfg.Filters, cfg.FaultyTelemetry)
 	if err != nil {
 		return nil, fmt.Errorf("set up telemetry: %w", err)
 	}
@@ -70,13 +73,19 @@ func New(cfg Config) (*Gateway, error) {
 		Name: "http_requests_in_flight",
 		Help: "Requests that were started and not yet answered.",
 	})
+	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "http_requests_total",
+		Help: "Requests that were answered.",
+	}, []string{"code", "method", "handler"})
 	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "http_request_duration_seconds",
 		Help:    "Time from a request's start to its answer.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 2, 15), // 1 ms to 16 s: from the upstream's time to past any client's time-out
-	}, []string{"route", "code"})
+	}, []string{"code", "handler"})
+	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		inFlight,
+		requests,
 		duration,
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		// Without the rule the collector leaves out the lock-wait counter.
@@ -85,14 +94,16 @@ func New(cfg Config) (*Gateway, error) {
 
 	// GET only: the method becomes a label's value, and clients may send any word for it.
 	g := &Gateway{telemetry: metrics, upstream: cfg.Upstream, mux: http.NewServeMux()}
-	request := func(route string, handle http.HandlerFunc) http.Handler {
-		labels := prometheus.Labels{"route": route}
-		return promhttp.InstrumentHandlerInFlight(inFlight,
-			promhttp.InstrumentHandlerDuration(duration.MustCurryWith(labels), handle))
+	handle := func(path string, f http.HandlerFunc) {
+		labels := prometheus.Labels{"handler": path}
+		g.mux.Handle("GET "+path, promhttp.InstrumentHandlerInFlight(inFlight,
+			promhttp.InstrumentHandlerCounter(requests.MustCurryWith(labels),
+				promhttp.InstrumentHandlerDuration(duration.MustCurryWith(labels), f))))
 	}
-	g.mux.Handle("GET /", request("api", g.serveAPI))
-	g.mux.Handle("GET /healthz", request("healthz", g.serveHealth))
+	handle("/", g.serveAPI)
+	handle("/healthz", g.serveHealth)
 	g.mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	g.mux.Handle("GET /metrics/filters", promhttp.HandlerFor(filters, promhttp.HandlerOpts{}))
 	g.mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	g.mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	return g, nil

@@ -42,11 +42,20 @@ func TestPaths(t *testing.T) {
 			{"/healthz", []string{"ok\n"}},
 			{"/metrics", []string{
 				"\nhttp_requests_in_flight 0\n", // the scrape itself is no request
-				"\nhttp_request_duration_seconds_count{code=\"200\",route=\"api\"} 2\n",
-				"\nhttp_request_duration_seconds_count{code=\"200\",route=\"healthz\"} 1\n",
+				"\nhttp_requests_total{code=\"200\",handler=\"/\",method=\"get\"} 2\n",
+				"\nhttp_requests_total{code=\"200\",handler=\"/healthz\",method=\"get\"} 1\n",
+				"\nhttp_request_duration_seconds_count{code=\"200\",handler=\"/\"} 2\n",
+				"\nhttp_request_duration_seconds_count{code=\"200\",handler=\"/healthz\"} 1\n",
+				"\ngo_sync_mutex_wait_total_seconds_total ",
+				"\ngo_sched_latencies_seconds_sum ",
+				"\ngo_sched_gomaxprocs_threads ",
+				"\ngo_goroutines ",
+				"\nprocess_cpu_seconds_total ",
+				"\nprocess_start_time_seconds ",
+			}},
+			{"/metrics/filters", []string{
 				"\ngateway_filter_001_requests_total{code=\"200\",method=\"GET\",region=\"eu-1\",route=\"api\",service=\"gateway\"} 2\n",
 				"\ngateway_filter_001_requests_total{code=\"200\",method=\"GET\",region=\"eu-1\",route=\"healthz\",service=\"gateway\"} 1\n",
-				"\ngo_sync_mutex_wait_total_seconds_total ",
 			}},
 			{"/debug/pprof/goroutine?debug=2", []string{"goroutine ", "net/http.(*conn).serve"}},
 			{"/debug/pprof/block?debug=1", []string{"--- contention:"}},

@@ -92,7 +92,6 @@ func recordScenario(ctx context.Context, s scenario, p plan, stdout io.Writer) e
 	if err := wait(ctx, p.gap); err != nil {
 		return err
 	}
-	// Before the scrape, which takes the registry's lock too.
 	if p.out != "" {
 		if err := b.take(ctx, true); err != nil {
 			return err
