@@ -68,8 +68,11 @@ func (v *SeriesView) On(f *Firing) string {
 func (v *SeriesView) WaitFinding(f *Firing, signal string) Finding {
 	at, wait := v.peak(signal, f.Active, f.End(v), f.Instances...)
 	out := Finding{Unit: Requests, Blocked: round1(wait)}
-	if total, ok := v.Sum("inflight", at, f.Instances...); ok {
-		out.Total, out.Requests = round1(max(total, wait)), Whole(total)
+	if total, ok := v.Sum("inflight", at, f.Instances...); ok && total > 0 {
+		// Waits are credited when they end and some are sampled, so that they can
+		// come to more than there are requests at the moment.
+		out.Blocked = min(out.Blocked, round1(total))
+		out.Total, out.Requests = round1(total), Whole(total)
 		out.Weight = min(out.Blocked/out.Total, 1)
 		out.Severity = severityOfShare(out.Weight)
 	} else {
@@ -93,7 +96,7 @@ func (v *SeriesView) WaitsOf(f Finding) string {
 // material: "at most 0.3 of 12 requests waited for locks".
 func (v *SeriesView) MostOf(signal, what string) string {
 	at, wait := v.peak(signal, v.Canon.Start, v.Canon.End)
-	if total, ok := v.Sum("inflight", at); ok {
+	if total, ok := v.Sum("inflight", at); ok && total >= wait {
 		return fmt.Sprintf("at most %s of %s %s", few(wait), Plural(Round(total), "request"), what)
 	}
 	return fmt.Sprintf("at most %s %s at once", few(wait), what)

@@ -33,12 +33,19 @@ func jobPasses(c *series.Canonical, detectors []*Detector, opt Options, r *Repor
 	return passes
 }
 
-// runJobs runs detectors on each job. One that could look at some of the jobs
-// was not skipped: what it could not see of the others is a note.
-func (r *Report) runJobs(jobs []*Pass, detectors []*Detector) {
+// runJobs runs detectors on each job, beside the processes. One that could look
+// at some of the jobs or processes was not skipped: what it could not see of the
+// others is a note.
+func (r *Report) runJobs(jobs, processes []*Pass, detectors []*Detector) {
 	blind := map[string][]string{} // by job
+	sees := func(d *Detector) func(*Pass) bool {
+		return func(p *Pass) bool { return unmet(d, p) == "" }
+	}
 	for _, d := range detectors {
-		looked := slices.ContainsFunc(jobs, func(p *Pass) bool { return unmet(d, p) == "" })
+		if len(processes) > 0 && !d.needs(Series) {
+			continue // it looks at the processes
+		}
+		looked := slices.ContainsFunc(jobs, sees(d)) || slices.ContainsFunc(processes, sees(d))
 		reason := ""
 		for _, p := range jobs {
 			switch why := unmet(d, p); {
@@ -56,7 +63,7 @@ func (r *Report) runJobs(jobs []*Pass, detectors []*Detector) {
 	}
 	for _, p := range jobs {
 		if names := blind[p.Series.Job]; len(names) > 0 {
-			r.Notes = append(r.Notes, fmt.Sprintf("job %s: no series for %s, which other jobs have", p.Series.Job, strings.Join(names, ", ")))
+			r.Notes = append(r.Notes, fmt.Sprintf("job %s: no series for %s, which looked elsewhere", p.Series.Job, strings.Join(names, ", ")))
 		}
 	}
 }

@@ -48,7 +48,8 @@ type Pass struct {
 	// Series is a job's series; a pass has them or a process's profiles, never both.
 	Series *SeriesView
 
-	empty    []string // contention profiles without a wait in them
+	before   []*stacks.Snapshot // Earlier's and those between it and Stacks', the last one first
+	empty    []string           // contention profiles without a wait in them
 	findings []Finding
 	ruledOut []RuledOut
 }

@@ -42,9 +42,7 @@ func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
 		r.Notes = append(r.Notes, proc.Notes...)
 		r.Warnings = append(r.Warnings, inputWarnings(proc)...)
 	}
-	r.runJobs(jobs, slices.DeleteFunc(chosen, func(d *Detector) bool {
-		return len(passes) > 0 && !d.needs(Series) // it looks at the processes
-	}))
+	r.runJobs(jobs, passes, chosen)
 	r.addSeries(b, jobs)
 	passes = append(passes, jobs...)
 	for _, f := range b.Failures {
@@ -53,7 +51,7 @@ func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
 	for _, u := range b.Unused {
 		r.Notes = append(r.Notes, fmt.Sprintf("%s: not used: %s", u.Name, u.Reason))
 	}
-	decide(r, passes)
+	decide(r, passes, detectors)
 	if base != nil {
 		r.Base, r.BaseSummary = compare(base, b)
 		for _, u := range base.Unused {
@@ -124,14 +122,37 @@ func runOne(d *Detector, p *Pass) (err error) {
 }
 
 // lookBack keeps what an earlier snapshot shows when the latest shows no cause:
-// a trouble that is over, or the sick one of two replicas taken for two moments of one process.
+// a trouble that is over, or the sick one of two replicas taken for two moments
+// of one process. Of several it is the last that shows a cause.
 func (p *Pass) lookBack(detectors []*Detector) {
-	if p.Earlier == nil || causeOf(p) != "" {
+	if len(p.before) == 0 || causeOf(p) != "" {
 		return
 	}
-	q := &Pass{Options: p.Options, Process: p.Process, Stacks: p.Earlier, Block: p.Block, Mutex: p.Mutex}
-	if p.Earlier.Snapshot.HasStates() {
-		q.Detail = p.Earlier
+	for _, s := range p.before {
+		q := p.at(s, detectors)
+		cause := causeOf(q)
+		if cause == "" {
+			continue
+		}
+		for _, f := range q.findings {
+			if f.Detector != cause {
+				continue
+			}
+			f.Confidence = Weaker(f.Confidence, Medium)
+			f.Summary = "earlier, in " + s.Name + ": " + f.Summary
+			f.Warnings = append([]string{"it was so in the earlier snapshot and is not in the latest: it is over, or the two are of different replicas"}, f.Warnings...)
+			p.findings = append(p.findings, f)
+		}
+		return
+	}
+}
+
+// at is what detectors find in an earlier snapshot.
+func (p *Pass) at(s *stacks.Snapshot, detectors []*Detector) *Pass {
+	v := SnapshotView(s, p.Options)
+	q := &Pass{Options: p.Options, Process: p.Process, Stacks: v, Block: p.Block, Mutex: p.Mutex}
+	if s.HasStates() {
+		q.Detail = v
 	}
 	for _, d := range detectors {
 		if unmet(d, q) != "" {
@@ -142,19 +163,21 @@ func (p *Pass) lookBack(detectors []*Detector) {
 			continue // said of the latest snapshot, or of no weight here
 		}
 	}
-	cause := causeOf(q)
-	if cause == "" {
-		return
+	return q
+}
+
+// since is when the first of a process's snapshots was taken that shows a
+// cause; zero where that is not known.
+func (p *Pass) since(cause *Detector) time.Time {
+	if p.Stacks == nil {
+		return time.Time{}
 	}
-	for _, f := range q.findings {
-		if f.Detector != cause {
-			continue
+	for _, s := range slices.Backward(p.before) {
+		if causeOf(p.at(s, []*Detector{cause})) == cause.Name {
+			return s.Taken
 		}
-		f.Confidence = Weaker(f.Confidence, Medium)
-		f.Summary = "earlier, in " + p.Earlier.Name + ": " + f.Summary
-		f.Warnings = append([]string{"it was so in the earlier snapshot and is not in the latest: it is over, or the two are of different replicas"}, f.Warnings...)
-		p.findings = append(p.findings, f)
 	}
+	return p.Stacks.Snapshot.Taken
 }
 
 // prepare picks what each of a process's inputs is good for. Shares come from
@@ -184,8 +207,9 @@ func prepare(proc *ingest.Process, name string, opt Options) *Pass {
 				p.Detail = SnapshotView(s, opt)
 			}
 		}
-		if e := pickEarlier(snaps, latest); e != nil {
-			p.Earlier = SnapshotView(e, opt)
+		p.before = pickEarlier(snaps, latest)
+		if n := len(p.before); n > 0 {
+			p.Earlier = SnapshotView(p.before[n-1], opt)
 		}
 	}
 	for _, w := range proc.Waits {
@@ -232,14 +256,17 @@ func pickLatest(snaps []*stacks.Snapshot) *stacks.Snapshot {
 	return best
 }
 
-// pickEarlier is the earliest snapshot of latest's format.
-func pickEarlier(snaps []*stacks.Snapshot, latest *stacks.Snapshot) *stacks.Snapshot {
+// pickEarlier are the snapshots of latest's format that were taken before it,
+// the last one first.
+func pickEarlier(snaps []*stacks.Snapshot, latest *stacks.Snapshot) []*stacks.Snapshot {
+	var out []*stacks.Snapshot
 	for _, s := range snaps {
 		if s != latest && s.Format == latest.Format && !s.Taken.After(latest.Taken) {
-			return s
+			out = append(out, s)
 		}
 	}
-	return nil
+	slices.SortStableFunc(out, func(a, b *stacks.Snapshot) int { return b.Taken.Compare(a.Taken) })
+	return out
 }
 
 // unmet says why d cannot look at p's inputs; "" where it can.

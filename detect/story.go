@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,12 +47,13 @@ func jobsOf(passes []*Pass) int {
 }
 
 // tell puts the findings of an incident in order: what set it off, what
-// follows from it, and what gives way to what is known better.
-func (r *Report) tell(all []Finding, lead, job *Pass, cause string) {
+// follows from it, and what gives way to what is known better. detector is the
+// verdict's cause, without a name where there is none.
+func (r *Report) tell(all []Finding, lead, job *Pass, detector *Detector) {
 	if job == nil {
 		return
 	}
-	v := job.Series
+	v, cause := job.Series, detector.Name
 	for i := range all {
 		f := &all[i]
 		if f.Alert == "" || f.Job != v.Job {
@@ -73,13 +75,20 @@ func (r *Report) tell(all []Finding, lead, job *Pass, cause string) {
 		case f.Alert != "" && f.Job == v.Job && f.Window != nil:
 			at = f.Window.Start
 		case f.Alert == "" && f.Detector == cause && lead != nil && f.Process == lead.Process && lead.Stacks != nil && f.Severity != Info:
-			at = lead.Stacks.Snapshot.Taken.UTC()
+			at = lead.since(detector).UTC()
 		}
 		if !at.IsZero() {
 			r.Verdict.Story = append(r.Verdict.Story, StoryLine{At: at, Detector: f.Detector, Summary: f.Summary})
 		}
 	}
-	slices.SortStableFunc(r.Verdict.Story, func(a, b StoryLine) int { return a.At.Compare(b.At) })
+	// Of what begins at one step, what sets it off comes first, and what follows last.
+	rank := map[string]int{}
+	for _, f := range all {
+		rank[f.Detector] = slices.Index([]Role{Trigger, Cause, Symptom, Forecast}, f.Role)
+	}
+	slices.SortStableFunc(r.Verdict.Story, func(a, b StoryLine) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(rank[a.Detector], rank[b.Detector]))
+	})
 	r.seriesBudget(lead, v, all)
 	if lead != nil && lead != job {
 		r.compareTimes(lead, v)

@@ -10,7 +10,7 @@ import (
 // decide fills in the verdict, and sorts findings and what was ruled out.
 // The verdict is, among the causes that hold what is in flight, the one with
 // the largest material share; see outranks for the exceptions.
-func decide(r *Report, passes []*Pass) {
+func decide(r *Report, passes []*Pass, detectors []*Detector) {
 	var all []Finding
 	for _, p := range passes {
 		r.RuledOut = append(r.RuledOut, p.ruledOut...)
@@ -45,7 +45,7 @@ func decide(r *Report, passes []*Pass) {
 		}
 		sort.SliceStable(all, func(i, j int) bool { return all[i].leads(cause, p) && !all[j].leads(cause, p) })
 		r.budget(p)
-		r.tell(all, lead, job, cause)
+		r.tell(all, lead, job, findDetector(detectors, cause))
 	} else {
 		for _, p := range passes {
 			if p.Main() != nil {
@@ -54,7 +54,7 @@ func decide(r *Report, passes []*Pass) {
 			}
 		}
 		r.Verdict.Summary = nothing(passes, all)
-		r.tell(all, nil, job, "")
+		r.tell(all, nil, job, &Detector{})
 		r.Verdict.Summary += unexplained(r, passes)
 		r.Verdict.Summary += unread(passes)
 	}
@@ -145,6 +145,10 @@ func foldDeadlocks(all []Finding) {
 			f.Summary += "; see the deadlock: this is its queue"
 		}
 	}
+}
+
+func findDetector(detectors []*Detector, name string) *Detector {
+	return detectors[slices.IndexFunc(detectors, func(d *Detector) bool { return d.Name == name })]
 }
 
 // leadOf is the process or job whose cause is the verdict, and that cause.

@@ -56,6 +56,9 @@ func (f *seriesFlags) check(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("prometheus") && f.prometheus == "" {
 		return errors.New("expected a URL for --prometheus, such as http://localhost:9090, saw none")
 	}
+	if err := series.CheckSelector(f.selector); err != nil {
+		return fmt.Errorf("--selector: %w", err)
+	}
 	f.overrides = map[string]string{}
 	for _, text := range f.signals {
 		name, expr, err := series.ParseSignalFlag(text)

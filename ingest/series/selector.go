@@ -36,6 +36,12 @@ func parseSelector(selector string) (matchers []*labels.Matcher, text string, er
 	return matchers, text, nil
 }
 
+// CheckSelector says what is wrong with a user's matchers.
+func CheckSelector(selector string) error {
+	_, _, err := parseSelector(selector)
+	return err
+}
+
 // plain is a parser's error with its column in the text, not in the braces
 // that were put around it.
 func plain(err error) error {
@@ -52,7 +58,10 @@ const everyTarget = "up|target_info|process_start_time_seconds"
 
 // diagnose says why there are no series.
 func (c *collector) diagnose(ctx context.Context, from time.Time) error {
-	window := fmt.Sprintf("from %s to %s", clock(from), clock(c.opt.End))
+	window := fmt.Sprintf("from %s to %s", clock(c.opt.Start), clock(c.opt.End))
+	if c.opt.History > 0 {
+		window += fmt.Sprintf(" or in the %s before", model.Duration(c.opt.History))
+	}
 	any, err := c.src.Names(ctx, "", from, c.opt.End)
 	if err != nil {
 		return fmt.Errorf("no series match {%s} %s, and listing all metrics failed: %w", c.Selector, window, err)

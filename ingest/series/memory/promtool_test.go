@@ -13,6 +13,9 @@ func TestPromtool(t *testing.T) {
 	t.Parallel()
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
+		if os.Getenv("CONTEND_REQUIRE") != "" {
+			t.Fatal("promtool is not installed, and CONTEND_REQUIRE is set")
+		}
 		t.Skip("promtool is not installed")
 	}
 	dir := t.TempDir()
