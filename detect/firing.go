@@ -30,6 +30,10 @@ func (p *Pass) ReportAlerts(none string, describe func(f *Firing) Finding) {
 		f.Alert = s.Alert
 		f.Severity = cmp.Or(f.Severity, s.Severity)
 		f.Confidence = cmp.Or(f.Confidence, High)
+		if v.moment() {
+			f.Confidence = Weaker(f.Confidence, Medium)
+			f.Warnings = append(f.Warnings, "a scrape or two show a moment: whether it lasts, more of them would say")
+		}
 		f.Instances = main.Instances
 		f.Window = &Window{Start: main.Active.UTC(), End: main.End(v).UTC()}
 		if len(firings) > 1 {

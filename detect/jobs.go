@@ -107,7 +107,7 @@ func (r *Report) addSeries(b *ingest.Bundle, jobs []*Pass) {
 
 // unmet says why d cannot look at the job's series; "" where it can.
 func (v *SeriesView) unmet(d *Detector) string {
-	var reasons []string
+	var nearest []string // what is missing of the need that lacks least
 	for _, n := range d.Needs {
 		if n.Input != Series {
 			continue
@@ -121,9 +121,11 @@ func (v *SeriesView) unmet(d *Detector) string {
 		if len(missing) == 0 {
 			return ""
 		}
-		reasons = append(reasons, strings.Join(missing, "; "))
+		if nearest == nil || len(missing) < len(nearest) {
+			nearest = missing
+		}
 	}
-	return strings.Join(slices.Compact(reasons), "; or ")
+	return strings.Join(nearest, "; ")
 }
 
 // missing says why the job has no series of a signal.

@@ -100,10 +100,19 @@ func evaluateSignals(ctx context.Context, c *series.Canonical, detectors []*Dete
 	for _, v := range views {
 		for _, a := range v.alerts {
 			hold, keep := v.span(a.signal.For), v.span(a.signal.KeepFiring)
+			if v.moment() {
+				hold = 0
+			}
 			a.spans = Spans(timesOf(a.held), c.Start, c.End, c.Timing.Interval, hold, keep)
 		}
 	}
 	return views, nil
+}
+
+// moment reports whether the window is that of a scrape or two: nothing can be
+// seen to last in it, so conditions need not.
+func (v *SeriesView) moment() bool {
+	return v.Canon.End.Sub(v.Canon.Start) <= 2*v.Canon.Timing.Interval
 }
 
 // span is a duration of a signal, which Validate has checked; "" is none.

@@ -130,7 +130,7 @@ func serverErrors(t *testing.T, server, gateway string) {
 		{"label that nothing has", []string{"--prometheus", server, "--selector", `job="gateway",region="eu"`}, exitFailed,
 			[]string{`none has region="eu"`, "no series with the label region"}, "could not look"},
 		{"window without data", []string{"--prometheus", server, "--selector", `job="gateway"`, "--until", "2020-01-01T00:00:00Z"}, exitFailed,
-			[]string{"no data from 2019-12-31T21:50:00Z to 2020-01-01T00:00:00Z"}, "could not look"},
+			[]string{"no data from 2019-12-31T23:00:00Z to 2020-01-01T00:00:00Z or in the 1h10m before"}, "could not look"},
 		{"wrong path", []string{"--prometheus", server + "/mimir"}, exitFailed,
 			[]string{server + "/mimir: ", "404", "no Prometheus API is there", "check the address"}, "could not look"},
 		{"another server", []string{"--prometheus", gateway}, exitFailed,

@@ -28,7 +28,9 @@ type seriesFlags struct {
 	config     string
 	factor     number
 
-	overrides map[string]string // PromQL by signal: signals, once they are checked
+	// What check read of config and signals.
+	mapping   series.Config
+	overrides map[string]string // PromQL by signal
 }
 
 // defaultSince is how far back a server is asked where --since is not given:
@@ -59,6 +61,10 @@ func (f *seriesFlags) check(cmd *cobra.Command) error {
 	if err := series.CheckSelector(f.selector); err != nil {
 		return fmt.Errorf("--selector: %w", err)
 	}
+	var err error
+	if f.mapping, err = f.loadConfig(); err != nil {
+		return err
+	}
 	f.overrides = map[string]string{}
 	for _, text := range f.signals {
 		name, expr, err := series.ParseSignalFlag(text)
@@ -73,17 +79,13 @@ func (f *seriesFlags) check(cmd *cobra.Command) error {
 // read finds the signals in a bundle's series or on the server.
 func (f *seriesFlags) read(ctx context.Context, b *ingest.Bundle, client *http.Client, progress func(string)) error {
 	opt := ingest.SeriesOptions{Since: f.since.d, Until: f.until.t}
-	config, err := f.loadConfig()
-	if err != nil {
-		return err
-	}
 	opt.Collect = series.CollectOptions{Selector: f.selector, Overrides: map[string]string{}, Progress: progress}
 	if f.selector == "" {
-		opt.Collect.Selector = config.Selector
+		opt.Collect.Selector = f.mapping.Selector
 	}
-	opt.Collect.HealthRoutes = config.HealthRoutes
+	opt.Collect.HealthRoutes = f.mapping.HealthRoutes
 	opt.Collect.Factor = float64(f.factor.value)
-	maps.Copy(opt.Collect.Overrides, config.Signals)
+	maps.Copy(opt.Collect.Overrides, f.mapping.Signals)
 	maps.Copy(opt.Collect.Overrides, f.overrides)
 	if f.prometheus != "" {
 		api, err := promapi.New(f.prometheus, client, promapi.Options{Progress: progress})
