@@ -121,6 +121,14 @@ func Round(x float64) float64 {
 	return round1(x)
 }
 
+// Figure prints a number with three digits that count.
+func Figure(x float64) string {
+	if x >= 100 || x <= -100 {
+		return Thousands(math.Round(x))
+	}
+	return fmt.Sprintf("%.3g", x)
+}
+
 // Bytes prints a quantity of memory for people.
 func Bytes(x float64) string {
 	for _, u := range [...]struct {

@@ -40,7 +40,7 @@ func runSeries(p *detect.Pass) error {
 		}
 		out.Summary = fmt.Sprintf("at the CPU limit %s: %.2f cores busy on %s", v.On(f), f.Worst, f.Instance)
 		if limit, ok := v.Of("cpu_limit", f.Instance, f.At); ok {
-			out.Summary += fmt.Sprintf(" of %.3g", limit)
+			out.Summary += " of " + detect.Figure(limit)
 		}
 		if share, ok := v.Of("cpu_throttled", f.Instance, f.At); ok && share > 0.25 {
 			out.Summary += fmt.Sprintf(", %.0f %% of its periods throttled", 100*share)
@@ -60,7 +60,7 @@ func runSeries(p *detect.Pass) error {
 func none(v *detect.SeriesView) string {
 	text := fmt.Sprintf("at most %.2f cores busy", v.Highest("cpu"))
 	if v.Has("cpu_limit") {
-		text += fmt.Sprintf(" of %.3g", v.Highest("cpu_limit"))
+		text += " of " + detect.Figure(v.Highest("cpu_limit"))
 	}
 	return text
 }

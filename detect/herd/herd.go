@@ -45,12 +45,12 @@ and on (job) (avg by (job) (contend:arrivals) > 2 * contend:arrivals:mean_peak)`
 
 func run(p *detect.Pass) error {
 	v := p.Series
-	none := fmt.Sprintf("at most %.3g requests per second arrived at once", v.HighestSum("arrivals"))
+	none := fmt.Sprintf("at most %s requests per second arrived at once", detect.Figure(v.HighestSum("arrivals")))
 	p.ReportAlerts(none, func(f *detect.Firing) detect.Finding {
 		at, now := v.Peak("arrivals", f)
 		peak, _ := v.JobValue("arrivals:peak", f.Active)
 		out := detect.Finding{
-			Summary: fmt.Sprintf("arrivals rose to %.3g requests per second, %.1f times the highest of the hour before (%.3g)", now, now/peak, peak),
+			Summary: fmt.Sprintf("arrivals rose to %s requests per second, %.1f times the highest of the hour before (%s)", detect.Figure(now), now/peak, detect.Figure(peak)),
 			Next: []string{
 				"admit no more than what was served before (a limit on requests in flight, fast errors for the rest), and block at the edge if tasks die",
 				"look for what let them go together: a stalled asset or dependency that came back, a cache that expired, retries without jitter",
@@ -58,7 +58,7 @@ func run(p *detect.Pass) error {
 		}
 		if before, ok := v.Sum("completions", f.Active); ok {
 			if then, ok := v.Sum("completions", at); ok {
-				out.Evidence = append(out.Evidence, v.Evidence("%.3g requests per second were completed as it began, %.3g at its peak", before, then))
+				out.Evidence = append(out.Evidence, v.Evidence("%s requests per second were completed as it began, %s at its peak", detect.Figure(before), detect.Figure(then)))
 			}
 		}
 		return out

@@ -51,7 +51,7 @@ func run(p *detect.Pass) error {
 		return detect.Finding{
 			Unit: detect.Requests, Blocked: detect.Round(f.Worst), Total: detect.Round(now),
 			Summary: fmt.Sprintf("requests begin and do not end %s: %s in flight, %s completed per second (%s before), %s errors per second: an error rate does not see it",
-				v.On(f), detect.Thousands(detect.Round(now)), rate(done), rate(before), rate(errors)),
+				v.On(f), detect.Thousands(detect.Round(now)), detect.Figure(done), detect.Figure(before), detect.Figure(errors)),
 			Next: []string{
 				"find what completes no more: completions by route or method, and clients that wait without a time-out",
 				"count completions and time-outs in the canary, not only errors",
@@ -61,5 +61,3 @@ func run(p *detect.Pass) error {
 	})
 	return nil
 }
-
-func rate(x float64) string { return fmt.Sprintf("%.3g", x) }

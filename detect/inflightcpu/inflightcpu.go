@@ -50,7 +50,7 @@ func run(p *detect.Pass) error {
 		cpu, _ := v.Of("cpu", f.Instance, f.At)
 		text := fmt.Sprintf("%s in flight with %.2f cores busy on %s", detect.Plural(detect.Round(now), "request"), cpu, f.Instance)
 		if limit, ok := v.Of("cpu_limit", f.Instance, f.At); ok {
-			text += fmt.Sprintf(" (limit %.3g)", limit)
+			text += " (limit " + detect.Figure(limit) + ")"
 		}
 		out := detect.Finding{Unit: detect.Requests}
 		if before, ok := v.Of("inflight_per_cpu:baseline", f.Instance, f.At); ok {

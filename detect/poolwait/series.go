@@ -55,7 +55,7 @@ func runSeries(p *detect.Pass) error {
 		out.Wait, out.Next = string(stacks.Pool), next
 		out.Summary = fmt.Sprintf("%s wait for a connection of a pool %s", v.WaitsOf(out), v.On(f))
 		if gaveUp, ok := v.Sum("pool_timeouts", f.At); ok && gaveUp > 0 {
-			out.Evidence = append(out.Evidence, v.Evidence("%.3g waits per second gave up", gaveUp))
+			out.Evidence = append(out.Evidence, v.Evidence("%s waits per second gave up", detect.Figure(gaveUp)))
 		}
 		if use, ok := v.Of("pool_use", f.Instance, f.At); ok {
 			out.Evidence = append(out.Evidence, v.Evidence("%.0f %% of the pool's connections are in use on %s", 100*use, f.Instance))
