@@ -46,6 +46,9 @@ func decide(r *Report, passes []*Pass, detectors []*Detector) {
 		sort.SliceStable(all, func(i, j int) bool { return all[i].leads(cause, p) && !all[j].leads(cause, p) })
 		r.budget(p)
 		r.tell(all, lead, job, findDetector(detectors, cause))
+		if p.Series != nil && len(processes) > 0 {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("the profiles do not show it: they are of another moment than the %s in the series, or of another instance", cause))
+		}
 	} else {
 		for _, p := range passes {
 			if p.Main() != nil {

@@ -52,6 +52,15 @@ func Stories(t *testing.T, detectors []*detect.Detector, file string) {
 	}
 }
 
+// Series are the canonical series of a story's text, which begin at Start.
+func Series(t *testing.T, text string) *series.Canonical {
+	t.Helper()
+	return readStory(t, text).canonical(t)
+}
+
+// Start is the time of a story's first samples: a multiple of every interval in use.
+var Start = time.Unix(1_800_000_000, 0).UTC()
+
 type story struct {
 	interval time.Duration
 	series   []storySeries
@@ -118,7 +127,7 @@ func duration(t *testing.T, text string) time.Duration {
 // canonical is what the story's series are to detectors.
 func (s *story) canonical(t *testing.T) *series.Canonical {
 	t.Helper()
-	start := time.Unix(1_800_000_000, 0).UTC() // a multiple of every interval in use
+	start := Start
 	c := &series.Canonical{Source: "story", Store: memory.New(), From: start, Start: start, End: start, Timing: series.Timing{Interval: s.interval}, Instances: map[string][]string{}}
 	c.Store.SetLookback(c.Timing.Lookback())
 	seen := map[string]bool{}
@@ -159,16 +168,15 @@ func (s *story) check(t *testing.T, detectors []*detect.Detector, r *detect.Repo
 		t.Errorf("verdict %q, want %q: %s", r.Verdict.Cause, s.verdict, r.Verdict.Summary)
 	}
 	left := slices.Clone(s.want)
-	start := time.Unix(1_800_000_000, 0)
 	for _, f := range r.Findings {
 		i := slices.IndexFunc(left, func(w storyWant) bool { return w.detector == f.Detector })
 		if i < 0 {
-			t.Errorf("unexpected finding: %s at %s: %s", f.Detector, f.Window.Start.Sub(start), f.Summary)
+			t.Errorf("unexpected finding: %s at %s: %s", f.Detector, f.Window.Start.Sub(Start), f.Summary)
 			continue
 		}
 		w := left[i]
 		left = slices.Delete(left, i, i+1)
-		if got := f.Window.Start.Sub(start); w.at >= 0 && got != w.at {
+		if got := f.Window.Start.Sub(Start); w.at >= 0 && got != w.at {
 			t.Errorf("%s became active at %s, want %s: %s", f.Detector, got, w.at, f.Summary)
 		}
 		instances := slices.Clone(f.Instances)
