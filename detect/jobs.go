@@ -97,9 +97,6 @@ func (r *Report) addSeries(b *ingest.Bundle, jobs []*Pass) {
 	for _, m := range c.Matches {
 		r.Signals = append(r.Signals, SignalMatch{Signal: m.Signal, Matched: m.Matched, Metrics: m.Metrics, Instances: m.Instances, Missing: m.Missing, Hint: m.Hint})
 	}
-	for _, err := range c.Failures {
-		r.Warnings = append(r.Warnings, err.Error())
-	}
 	for _, p := range jobs {
 		r.Warnings = append(r.Warnings, p.Series.holes()...)
 	}
@@ -141,6 +138,9 @@ func (v *SeriesView) missing(signal string) string {
 			text += ": " + m.Missing
 		case m.Matched != "":
 			text += " of this job, although other jobs have them"
+		}
+		if len(m.Near) > 0 {
+			text += fmt.Sprintf(" (but %s: if that is it, --signal %s=…)", strings.Join(m.Near, ", "), signal)
 		}
 		if m.Hint != "" {
 			text += "; " + m.Hint

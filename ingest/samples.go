@@ -216,6 +216,14 @@ func (b *Bundle) ReadSeries(ctx context.Context, opt SeriesOptions) error {
 		return err
 	}
 	c.Source = name
+	for _, err := range c.Failures {
+		b.fail(name, err)
+	}
+	if server, ok := source.(interface{ Warnings() []string }); ok {
+		for _, w := range server.Warnings() {
+			c.Notes = append(c.Notes, "the server says: "+w)
+		}
+	}
 	b.Series = c
 	return nil
 }

@@ -96,7 +96,12 @@ func (p *page) verdict(r *detect.Report) {
 		p.block(yellow, "", "could not look: "+tail(v.Summary, "could not look", noLook(r)))
 		p.block(plain, "", "This does not mean that the process is well.")
 	case len(r.Findings) > 0:
-		p.block(green, "", cmp.Or(v.Summary, "nothing found that holds a material share; what is below is worth knowing"))
+		worst := slices.MinFunc(r.Findings, func(a, b detect.Finding) int { return severityRank(a.Severity) - severityRank(b.Severity) })
+		style := severityStyle(worst.Severity, green)
+		if worst.Severity == detect.Info {
+			style = green
+		}
+		p.block(style, "", cmp.Or(v.Summary, "nothing found that holds a material share; what is below is worth knowing"))
 		p.block(plain, "", lookedAt(r))
 	default:
 		p.block(green, "", "nothing found: "+tail(v.Summary, "nothing found", "nothing holds the requests"))
@@ -119,6 +124,11 @@ func unsure(c detect.Confidence, warnings []string) string {
 		why = why[:i]
 	}
 	return ": " + why
+}
+
+// severityRank orders severities, the worst first.
+func severityRank(s detect.Severity) int {
+	return slices.Index([]detect.Severity{detect.Critical, detect.Warning, detect.Info}, s)
 }
 
 // verdictFinding is the finding the verdict was taken from; where there is no

@@ -78,6 +78,7 @@ type Match struct {
 	Instances int      // with a value from Start to End
 	Missing   string   // why there are none; "" otherwise
 	Hint      string   // how to switch it on, where it is missing
+	Near      []string // metrics that no preset knows and that may be it, by their names
 }
 
 // Collect finds the signals of a source and stores them as canonical series.
@@ -273,6 +274,9 @@ func (c *collector) collect(ctx context.Context) error {
 		c.Instances[job] = slices.Compact(c.Instances[job])
 	}
 	slices.Sort(c.Jobs)
+	if len(c.Jobs) == 0 {
+		return c.nothingKnown()
+	}
 	return nil
 }
 
@@ -447,6 +451,7 @@ func (c *collector) explain(s Signal, f *found) {
 		f.Missing = "no instance seen that the number could be of"
 	case f.Matched == "":
 		f.Missing = "no such series: looked for " + lookedFor(s)
+		f.Near = resembling(s.Name, c.stage.Present.Own)
 	case len(f.matrix) > 0:
 		f.Missing = fmt.Sprintf("no value from %s to %s, only before it", clock(c.Start), clock(c.End))
 	case c.oneScrape:
