@@ -119,6 +119,12 @@ type Finding struct {
 	// Weight is the share of what is in flight that the finding holds, 0 to 1,
 	// where it is not Blocked of Total (a lock's waiters can be more than its requests).
 	Weight float64 `json:"-"`
+	// Onset is when what a finding of series is of began, where that is known to be
+	// before its alert's condition held.
+	Onset time.Time `json:"-"`
+	// moment is the step that a finding's numbers are of, affected how many instances then.
+	moment   time.Time
+	affected Affected
 	// Locks are the addresses of all locks of a deadlock.
 	Locks []string `json:"-"`
 	// Outranks lifts a cause above shares: see verdict.go.

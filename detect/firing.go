@@ -6,6 +6,10 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/promql"
 )
 
 // ReportAlerts makes a finding of each of the detector's alerts that fired for
@@ -34,7 +38,8 @@ func (p *Pass) ReportAlerts(none string, describe func(f *Firing) Finding) {
 			f.Confidence = Weaker(f.Confidence, Medium)
 			f.Warnings = append(f.Warnings, "a scrape or two show a moment: whether it lasts, more of them would say")
 		}
-		f.Instances = main.Instances
+		f.Instances, f.moment = main.Instances, main.At
+		f.affected.Affected, f.affected.Total = v.affected(&main)
 		f.Window = &Window{Start: main.Active.UTC(), End: main.End(v).UTC()}
 		if len(firings) > 1 {
 			f.Evidence = append(f.Evidence, Evidence{Text: fmt.Sprintf("%s fired %d times in the window; this is the longest", s.Alert, len(firings)), Input: v.Canon.Source})
@@ -57,35 +62,96 @@ func (v *SeriesView) Evidence(format string, args ...any) Evidence {
 	return Evidence{Text: fmt.Sprintf(format, args...), Input: v.Canon.Source}
 }
 
-// On says for how many of a job's instances something held.
+// On says for how many of a job's instances something held at the moment of f.
 func (v *SeriesView) On(f *Firing) string {
-	total := max(v.InstancesAt("inflight", f.At), v.InstancesAt("cpu", f.At), len(f.Instances))
+	n, total := v.affected(f)
 	if total == 1 {
 		return "on its one instance"
 	}
-	return fmt.Sprintf("on %d of %d instances", len(f.Instances), total)
+	return fmt.Sprintf("on %d of %d instances", n, total)
+}
+
+// affected counts the instances for which the condition held at the moment of
+// f, and all that the job had then.
+func (v *SeriesView) affected(f *Firing) (n, total int) {
+	n = f.heldAt(f.At)
+	return n, max(n, v.InstancesAt("inflight", f.At), v.InstancesAt("cpu", f.At))
 }
 
 // WaitFinding is what a firing of a cause says in requests: how many wait, by
-// the signal of that wait, of how many in flight, over the instances for which
-// it fired, at the step at which most wait.
+// the signal of that wait, of how many in flight, on the instances for which
+// it holds at the moment. It sets the moment of f: of the steps at which at least half as many
+// wait as at the worst, the one at which the wait is most of what is in
+// flight. A wait is credited when it ends, so that the most may be credited
+// when it is nearly over. The weight is of all in flight in the job.
 func (v *SeriesView) WaitFinding(f *Firing, signal string) Finding {
-	at, wait := v.peak(signal, f.Active, f.End(v), f.Instances...)
+	waits, totals := v.heldSums(signal, f), v.heldSums("inflight", f)
+	most := 0.0
+	for _, t := range f.steps() {
+		most = max(most, waits[t])
+	}
+	wait, total, share := 0.0, 0.0, -1.0
+	for _, t := range f.steps() {
+		w, all := waits[t], totals[t]
+		s := 0.0
+		if all > 0 {
+			s = min(w/all, 1)
+		}
+		if w >= most/2 && (s > share || s == share && w > wait) {
+			wait, total, share = w, all, s
+			f.At = time.UnixMilli(t).UTC()
+		}
+	}
 	out := Finding{Unit: Requests, Blocked: round1(wait)}
-	if total, ok := v.Sum("inflight", at, f.Instances...); ok && total > 0 {
-		// Waits are credited when they end and some are sampled, so that they can
+	if total > 0 {
+		// Some waits are sampled, and background work waits too, so that they can
 		// come to more than there are requests at the moment.
 		out.Blocked = min(out.Blocked, round1(total))
 		out.Total, out.Requests = round1(total), Whole(total)
-		out.Weight = min(out.Blocked/out.Total, 1)
-		out.Severity = severityOfShare(out.Weight)
+		out.Severity = severityOfShare(share)
+		inJob, _ := v.Sum("inflight", f.At)
+		out.Weight = min(wait/max(inJob, total), 1)
 	} else {
 		out.Weight = MaterialShare // of an unknown whole: material, and no more
 		out.Confidence = Medium
 		out.Warnings = append(out.Warnings, "requests in flight are not known, so their share is not either")
 	}
-	f.At = at
 	return out
+}
+
+// HeldPeak is when, during a firing, the sum of a signal over the instances for
+// which the condition held at that step was largest, and that sum; 0 where there is none.
+func (v *SeriesView) HeldPeak(signal string, f *Firing) (at time.Time, sum float64) {
+	sums := v.heldSums(signal, f)
+	at = f.At
+	for _, t := range f.steps() {
+		if sums[t] > sum {
+			at, sum = time.UnixMilli(t).UTC(), sums[t]
+		}
+	}
+	return at, sum
+}
+
+// heldSums are a signal's sums at each step of a firing over the instances for
+// which the condition holds at it.
+func (v *SeriesView) heldSums(signal string, f *Firing) map[int64]float64 {
+	held := map[string]*promql.Series{}
+	for i := range f.held {
+		held[f.held[i].Metric.Get(model.InstanceLabel)] = &f.held[i]
+	}
+	sums := map[int64]float64{}
+	for _, c := range v.columns(signal) {
+		s := held[c.instance]
+		if s == nil {
+			continue
+		}
+		for _, p := range s.Floats {
+			if x, ok := c.at(time.UnixMilli(p.T)); ok {
+				sums[p.T] += x
+			}
+		}
+	}
+	return sums
 }
 
 // WaitsOf says "n of m requests" of a finding of WaitFinding.

@@ -43,6 +43,30 @@ type Firing struct {
 	Worst    float64
 	At       time.Time
 	Instance string
+
+	held []promql.Series // where the condition held, by instance, also before and after
+}
+
+// steps are the times, in ms and ascending, at which the condition held for an instance.
+func (f *Firing) steps() []int64 {
+	at := timesOf(f.held)
+	from, _ := slices.BinarySearch(at, f.Active.UnixMilli())
+	to := len(at)
+	if !f.Resolved.IsZero() {
+		to, _ = slices.BinarySearch(at, f.Resolved.UnixMilli())
+	}
+	return at[from:to]
+}
+
+// heldAt is for how many instances the condition held at a step.
+func (f *Firing) heldAt(t time.Time) int {
+	n := 0
+	for _, s := range f.held {
+		if slices.ContainsFunc(s.Floats, func(p promql.FPoint) bool { return p.T == t.UnixMilli() }) {
+			n++
+		}
+	}
+	return n
 }
 
 // End is when it was resolved, else the end of the window.
@@ -108,6 +132,9 @@ func evaluateSignals(ctx context.Context, c *series.Canonical, detectors []*Dete
 	}
 	return views, nil
 }
+
+// Window is the time that rates and averages are of.
+func (v *SeriesView) Window() time.Duration { return v.span("4x,1m") }
 
 // moment reports whether the window is that of a scrape or two: nothing can be
 // seen to last in it, so conditions need not.
@@ -178,7 +205,7 @@ func (v *SeriesView) Firings(alert string) []Firing {
 		if s.Fired.IsZero() {
 			continue
 		}
-		f := Firing{Span: s, Signal: a.signal}
+		f := Firing{Span: s, Signal: a.signal, held: a.held}
 		f.gather(a.held, f.End(v))
 		out = append(out, f)
 	}
@@ -334,6 +361,18 @@ func (v *SeriesView) Peak(signal string, f *Firing) (time.Time, float64) {
 // peak is the step from start to end at which a signal's sum over instances
 // (all where none is named) is largest.
 func (v *SeriesView) peak(signal string, start, end time.Time, instances ...string) (at time.Time, sum float64) {
+	at = start
+	for t, x := range v.sums(signal, start, end, instances...) {
+		if x > sum || x == sum && t < at.UnixMilli() {
+			sum, at = x, time.UnixMilli(t).UTC()
+		}
+	}
+	return at, sum
+}
+
+// sums are a signal's sums over instances (all where none is named) at each
+// step from start to end, by the step in ms.
+func (v *SeriesView) sums(signal string, start, end time.Time, instances ...string) map[int64]float64 {
 	sums := map[int64]float64{}
 	for _, c := range v.columns(signal) {
 		if len(instances) > 0 && !slices.Contains(instances, c.instance) {
@@ -345,11 +384,5 @@ func (v *SeriesView) peak(signal string, start, end time.Time, instances ...stri
 			}
 		}
 	}
-	at = start
-	for t, x := range sums {
-		if x > sum || x == sum && t < at.UnixMilli() {
-			sum, at = x, time.UnixMilli(t).UTC()
-		}
-	}
-	return at, sum
+	return sums
 }

@@ -20,10 +20,10 @@ var seriesPlaces = []struct{ place, signal string }{
 
 // seriesBudget adds the series' measure to the budget: of the instance that was
 // profiled, where it is known, else of all of the job's; at the moment of
-// the profile, else when most requests were in flight in the longest trouble,
-// else at the end.
-func (r *Report) seriesBudget(lead *Pass, v *SeriesView, all []Finding) {
-	now, before := v.moments(lead, all)
+// the profile, else the one the verdict's numbers are of, else when most
+// requests were in flight in the longest trouble, else at the end.
+func (r *Report) seriesBudget(lead *Pass, v *SeriesView, all []Finding, cause string) {
+	now, before := v.moments(lead, all, cause)
 	instance := v.profiled(lead)
 	at := func(signal string, t time.Time) (float64, bool) {
 		if instance != "" {
@@ -96,7 +96,7 @@ func (r *Report) seriesBudget(lead *Pass, v *SeriesView, all []Finding) {
 
 // moments are the steps that a budget is of: now, and before the trouble began
 // (zero where it began with the window, or there is none).
-func (v *SeriesView) moments(lead *Pass, all []Finding) (now, before time.Time) {
+func (v *SeriesView) moments(lead *Pass, all []Finding, cause string) (now, before time.Time) {
 	now = v.Canon.End
 	var first time.Time
 	longest := time.Duration(-1)
@@ -112,6 +112,12 @@ func (v *SeriesView) moments(lead *Pass, all []Finding) (now, before time.Time) 
 			now, _ = v.peak("inflight", f.Window.Start, f.Window.End)
 		}
 	}
+	for _, f := range all {
+		if f.Alert != "" && f.Job == v.Job && f.Detector == cause {
+			now = f.moment
+			break
+		}
+	}
 	if lead != nil && lead.Stacks != nil {
 		if taken := lead.Stacks.Snapshot.Taken; !taken.IsZero() && !taken.Before(v.Canon.Start) && !taken.After(v.Canon.End) {
 			now = v.step(taken)
@@ -119,7 +125,7 @@ func (v *SeriesView) moments(lead *Pass, all []Finding) (now, before time.Time) 
 	}
 	if !first.IsZero() {
 		// Two windows earlier, nothing of it is in an average.
-		if b := v.step(first.Add(-2 * v.span("4x,1m"))); !b.Before(v.Canon.Start) {
+		if b := v.step(first.Add(-2 * v.Window())); !b.Before(v.Canon.Start) {
 			before = b
 		}
 	}
@@ -174,7 +180,7 @@ func (r *Report) compareTimes(lead *Pass, v *SeriesView) {
 	if lead.Stacks == nil || lead.Stacks.Snapshot.Taken.IsZero() {
 		return
 	}
-	taken, slack := lead.Stacks.Snapshot.Taken, v.span("4x,1m")
+	taken, slack := lead.Stacks.Snapshot.Taken, v.Window()
 	if taken.Before(v.Canon.Start.Add(-slack)) || taken.After(v.Canon.End.Add(slack)) {
 		const form = "2006-01-02 15:04:05 MST"
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%s was taken at %s, and the series are from %s to %s: they are of different moments, or a clock differs",

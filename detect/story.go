@@ -74,6 +74,9 @@ func (r *Report) tell(all []Finding, lead, job *Pass, detector *Detector) {
 		switch {
 		case f.Alert != "" && f.Job == v.Job && f.Window != nil:
 			at = f.Window.Start
+			if !f.Onset.IsZero() {
+				at = f.Onset.UTC()
+			}
 		case f.Alert == "" && f.Detector == cause && lead != nil && f.Process == lead.Process && lead.Stacks != nil && f.Severity != Info:
 			at = lead.since(detector).UTC()
 		}
@@ -89,7 +92,7 @@ func (r *Report) tell(all []Finding, lead, job *Pass, detector *Detector) {
 	slices.SortStableFunc(r.Verdict.Story, func(a, b StoryLine) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(rank[a.Detector], rank[b.Detector]))
 	})
-	r.seriesBudget(lead, v, all)
+	r.seriesBudget(lead, v, all, cause)
 	if lead != nil && lead != job {
 		r.compareTimes(lead, v)
 		if other := causeOf(job); other != "" && other != cause && other != "lockwait" {
@@ -117,7 +120,7 @@ func triggerOf(all []Finding, v *SeriesView) string {
 			continue
 		}
 		// A condition takes a window to hold, so what a herd sets off may show as soon as it does.
-		slack := 2 * v.span("4x,1m")
+		slack := 2 * v.Window()
 		if f.Detector == "herd" && (first.IsZero() || !f.Window.Start.After(first.Add(slack))) {
 			return f.Detector
 		}

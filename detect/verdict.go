@@ -29,7 +29,7 @@ func decide(r *Report, passes []*Pass, detectors []*Detector) {
 		processes := slices.DeleteFunc(slices.Clone(passes), func(p *Pass) bool { return p.Series != nil })
 		switch {
 		case p.Series != nil:
-			r.Verdict.Instances = &Affected{Affected: len(top.Instances), Total: max(len(p.Series.Canon.Instances[p.Series.Job]), len(top.Instances))}
+			r.Verdict.Instances = &top.affected
 			if jobsOf(passes) > 1 {
 				r.Verdict.Summary = p.Series.Job + ": " + r.Verdict.Summary
 			}

@@ -25,24 +25,24 @@ and (contend:inflight > 2 * contend:inflight:baseline and contend:inflight >= 5
 func runSeries(p *detect.Pass) error {
 	v := p.Series
 	p.ReportAlerts(none(v), func(f *detect.Firing) detect.Finding {
-		at, _ := v.Peak("inflight", f)
-		out := detect.Finding{Wait: "cpu", Unit: detect.Requests}
-		if now, ok := v.Sum("inflight", at, f.Instances...); ok {
+		cpu, worst := f.Worst, f.At
+		out := detect.Finding{Wait: "cpu", Unit: detect.Requests, Weight: 1}
+		if at, now := v.HeldPeak("inflight", f); now > 0 {
 			waits := 0.0
 			for _, signal := range [...]string{"lock_wait", "pool_wait", "dependency_wait"} {
 				w, _ := v.Sum(signal, at, f.Instances...)
 				waits += w
 			}
+			f.At = at
 			out.Total, out.Requests = detect.Round(now), detect.Whole(now)
 			out.Blocked = detect.Round(max(now-waits, 0))
-		} else {
-			out.Weight = 1
+			out.Weight = out.Blocked / out.Total
 		}
-		out.Summary = fmt.Sprintf("at the CPU limit %s: %.2f cores busy on %s", v.On(f), f.Worst, f.Instance)
-		if limit, ok := v.Of("cpu_limit", f.Instance, f.At); ok {
+		out.Summary = fmt.Sprintf("at the CPU limit %s: %.2f cores busy on %s", v.On(f), cpu, f.Instance)
+		if limit, ok := v.Of("cpu_limit", f.Instance, worst); ok {
 			out.Summary += " of " + detect.Figure(limit)
 		}
-		if share, ok := v.Of("cpu_throttled", f.Instance, f.At); ok && share > 0.25 {
+		if share, ok := v.Of("cpu_throttled", f.Instance, worst); ok && share > 0.25 {
 			out.Summary += fmt.Sprintf(", %.0f %% of its periods throttled", 100*share)
 		}
 		if out.Total > 0 {

@@ -56,6 +56,15 @@ func run(p *detect.Pass) error {
 				"look for what let them go together: a stalled asset or dependency that came back, a cache that expired, retries without jitter",
 			},
 		}
+		// The condition holds when an average has doubled. It began when arrivals
+		// left what they had been.
+		out.Onset = f.Active
+		for t := f.Active; t.After(f.Active.Add(-v.Window())); t = t.Add(-v.Canon.Timing.Interval) {
+			if x, ok := v.Sum("arrivals", t); !ok || x <= peak {
+				break
+			}
+			out.Onset = t
+		}
 		if before, ok := v.Sum("completions", f.Active); ok {
 			if then, ok := v.Sum("completions", at); ok {
 				out.Evidence = append(out.Evidence, v.Evidence("%s requests per second were completed as it began, %s at its peak", detect.Figure(before), detect.Figure(then)))
