@@ -122,6 +122,8 @@ type Finding struct {
 	// Onset is when what a finding of series is of began, where that is known to be
 	// before its alert's condition held.
 	Onset time.Time `json:"-"`
+	// Times are all the times that the alert of a finding of series fired.
+	Times []Window `json:"-"`
 	// moment is the step that a finding's numbers are of, affected how many instances then.
 	moment   time.Time
 	affected Affected

@@ -41,6 +41,9 @@ func (p *Pass) ReportAlerts(none string, describe func(f *Firing) Finding) {
 		f.Instances, f.moment = main.Instances, main.At
 		f.affected.Affected, f.affected.Total = v.affected(&main)
 		f.Window = &Window{Start: main.Active.UTC(), End: main.End(v).UTC()}
+		for i := range firings {
+			f.Times = append(f.Times, Window{Start: firings[i].Active.UTC(), End: firings[i].End(v).UTC()})
+		}
 		if len(firings) > 1 {
 			f.Evidence = append(f.Evidence, Evidence{Text: fmt.Sprintf("%s fired %d times in the window; this is the longest", s.Alert, len(firings)), Input: v.Canon.Source})
 		}
@@ -132,6 +135,25 @@ func (v *SeriesView) HeldPeak(signal string, f *Firing) (at time.Time, sum float
 	return at, sum
 }
 
+// HeldValues is the sum of the condition's own values at the moment of f.
+func (v *SeriesView) HeldValues(f *Firing) float64 {
+	sum := 0.0
+	for _, s := range f.held {
+		for _, p := range s.Floats {
+			if p.T == f.At.UnixMilli() {
+				sum += p.F
+			}
+		}
+	}
+	return sum
+}
+
+// HeldSum is the sum of a signal at the moment of f over the instances for
+// which the condition holds then.
+func (v *SeriesView) HeldSum(signal string, f *Firing) float64 {
+	return v.heldSums(signal, f)[f.At.UnixMilli()]
+}
+
 // heldSums are a signal's sums at each step of a firing over the instances for
 // which the condition holds at it.
 func (v *SeriesView) heldSums(signal string, f *Firing) map[int64]float64 {
@@ -166,10 +188,18 @@ func (v *SeriesView) WaitsOf(f Finding) string {
 // material: "at most 0.3 of 12 requests waited for locks".
 func (v *SeriesView) MostOf(signal, what string) string {
 	at, wait := v.peak(signal, v.Canon.Start, v.Canon.End)
-	if total, ok := v.Sum("inflight", at); ok && total >= wait {
-		return fmt.Sprintf("at most %s of %s %s", few(wait), Plural(Round(total), "request"), what)
+	var with []string
+	for _, c := range v.columns(signal) {
+		with = append(with, c.instance)
 	}
-	return fmt.Sprintf("at most %s %s at once", few(wait), what)
+	seen := ""
+	if n := len(v.Canon.Instances[v.Job]); len(with) < n {
+		seen = fmt.Sprintf(", as far as %d of %d instances say", len(with), n)
+	}
+	if total, ok := v.Sum("inflight", at, with...); ok && total >= wait && len(with) > 0 {
+		return fmt.Sprintf("at most %s of %s %s%s", few(wait), Plural(Round(total), "request"), what, seen)
+	}
+	return fmt.Sprintf("at most %s %s at once%s", few(wait), what, seen)
 }
 
 func few(x float64) string {

@@ -72,7 +72,8 @@ func (r *Report) runJobs(jobs, processes []*Pass, detectors []*Detector) {
 func (r *Report) addSeries(b *ingest.Bundle, jobs []*Pass) {
 	c, window := b.Series, "not used"
 	if c != nil {
-		window = fmt.Sprintf("%s to %s, each %s", c.Start.UTC().Format(time.TimeOnly), c.End.UTC().Format(time.TimeOnly), c.Timing.Interval)
+		v := SeriesView{Canon: c}
+		window = fmt.Sprintf("%s to %s, each %s", v.clock(c.Start), v.clock(c.End), c.Timing.Interval)
 		if len(b.Read) == 0 {
 			r.Inputs = append(r.Inputs, Input{Name: c.Source, Kind: "series", Taken: when(c.Start), Use: window})
 		}
@@ -150,46 +151,82 @@ func (v *SeriesView) missing(signal string) string {
 	return "no " + signal + " series"
 }
 
-// holes warns of scrapes that failed: what happened meanwhile was not seen, and
-// a service whose /metrics waits for the lock in question fails them exactly then.
+// holes warns of what is not in the series of the window: scrapes that failed (a
+// service whose /metrics waits for the lock in question fails them exactly then),
+// and series that stopped coming although nothing says that their job is gone.
 func (v *SeriesView) holes() []string {
-	var worst time.Time
+	var out []string
+	var first time.Time
 	failed := 0
-	for _, c := range v.columns("up") {
-		var first int64
-		found := false
-		for i, t := range c.T {
-			switch {
-			case t < v.Canon.Start.UnixMilli():
-			case !(c.V[i] < lostScrapes):
-				if found = found || first > 0 && time.Duration(t-first)*time.Millisecond >= v.span(lostTime); !found {
-					first = 0
-				}
-			case first == 0:
-				first = t
-			}
-		}
-		if n := len(c.T); n > 0 && first > 0 && time.Duration(c.T[n-1]-first)*time.Millisecond >= v.span(lostTime) {
-			found = true
-		}
-		if found {
+	ups := v.columns("up")
+	for _, c := range ups {
+		if at, ok := v.lost(c); ok {
 			failed++
-			if at := time.UnixMilli(first).UTC(); worst.IsZero() || at.Before(worst) {
-				worst = at
+			if first.IsZero() || at.Before(first) {
+				first = at
 			}
 		}
 	}
-	if failed == 0 {
-		return nil
+	if failed > 0 {
+		out = append(out, fmt.Sprintf("job %s: scrapes of %s failed, first about %s: what happened meanwhile is not in the series", v.Job, Plural(float64(failed), "instance"), v.clock(first)))
 	}
-	return []string{fmt.Sprintf("job %s: scrapes of %s failed, first about %s: what happened meanwhile is not in the series", v.Job, Plural(float64(failed), "instance"), worst.Format("15:04:05"))}
+	if last := v.last(); v.Canon.End.Sub(last) > v.lostTime() {
+		out = append(out, fmt.Sprintf("job %s: its series end at %s, %s before the window does: what happened since is not in them", v.Job, v.clock(last), v.Canon.End.Sub(last)))
+	}
+	return out
 }
 
-const (
-	// lostScrapes is the share of a window's scrapes that must have come: half of
-	// them lost is no accident of one.
-	lostScrapes = 0.5
-	// lostTime is how long that must be so: a target that is drained fails its
-	// last scrapes, and is gone.
-	lostTime = "8x,2m"
-)
+// lost reports whether an instance's scrapes failed for longer than a drained
+// target's last ones do, and since when.
+func (v *SeriesView) lost(up column) (since time.Time, ok bool) {
+	begin := int64(-1) // of a run of failed scrapes
+	end := func(t int64) bool {
+		return begin >= 0 && time.Duration(t-begin)*time.Millisecond >= v.lostTime()
+	}
+	last := int64(0)
+	for i, t := range up.T {
+		if t < v.Canon.Start.UnixMilli() || t > v.Canon.End.UnixMilli() {
+			continue
+		}
+		last = t
+		if up.V[i] < lostScrapes {
+			if begin < 0 {
+				begin = t
+			}
+			continue
+		}
+		if end(t) {
+			return time.UnixMilli(begin), true
+		}
+		begin = -1
+	}
+	return time.UnixMilli(begin), end(last)
+}
+
+// last is the last step in the window at which any instance has a sample of
+// any signal.
+func (v *SeriesView) last() time.Time {
+	last := v.Canon.Start
+	for _, m := range v.Canon.Matches {
+		for _, c := range v.columns(m.Signal) {
+			for i := len(c.T) - 1; i >= 0; i-- {
+				if t := time.UnixMilli(c.T[i]).UTC(); c.V[i] == c.V[i] && !t.After(v.Canon.End) {
+					if t.After(last) {
+						last = t
+					}
+					break
+				}
+			}
+		}
+	}
+	return last
+}
+
+// lostTime is how long nothing must come to be worth a warning: in a window of a minute, less.
+func (v *SeriesView) lostTime() time.Duration {
+	return min(v.span("8x,2m"), max(v.Canon.End.Sub(v.Canon.Start)/4, 2*v.Canon.Timing.Interval))
+}
+
+// lostScrapes is the share of a window's scrapes that must have come: half of
+// them lost is no accident of one.
+const lostScrapes = 0.5

@@ -19,10 +19,12 @@ or (contend:cpu > 0.6 * contend:cpu_limit and contend:cpu > 1.25 * contend:cpu:b
 		Expr: "contend:cpu_throttled > 0.25",
 	}
 	// Without a limit nobody knows whether the CPU is at it: what grew by half is
-	// not flat, and a whole core is the limit of a runtime with one thread.
+	// not flat, where it is more than the fifth of a core that background work
+	// comes and goes by, and a whole core is the limit of a runtime with one thread.
 	CPURoseToo = LookAlike{
 		Name: "CPU that rose too, or one whole core, with no limit known to hold it against",
-		Expr: "(contend:cpu > 1.5 * contend:cpu:baseline or (contend:cpu > 0.92 < 1.08)) unless contend:cpu_limit",
+		Expr: `(contend:cpu > 1.5 * contend:cpu:baseline and contend:cpu - contend:cpu:baseline > 0.2
+  or (contend:cpu > 0.92 < 1.08)) unless contend:cpu_limit`,
 	}
 	// Little's law: finished requests per second times their time is how many
 	// were in flight of those that finish.
@@ -54,9 +56,11 @@ unless (contend:connections - contend:connections:baseline > 0.5 * (contend:infl
 unless (contend:completions < contend:completions:baseline - 0.5 * contend:inflight_change
   and contend:inflight_change > 0.05 * contend:completions)`,
 	}
-	// A stream is in flight for as long as its client likes.
+	// A stream is in flight for as long as its client likes. Requests that take
+	// minutes are a sign of streams where they did so a quarter of an hour ago, of the
+	// job's others too; else they are the trouble itself.
 	Streams = LookAlike{
 		Name: "long-lived streams among the requests in flight",
-		Expr: "contend:streams > 0",
+		Expr: "contend:streams > 0 and on (job) (max by (job) (contend:streams offset {{15m}}) > 0)",
 	}
 )

@@ -48,6 +48,8 @@ type Pass struct {
 	// Series is a job's series; a pass has them or a process's profiles, never both.
 	Series *SeriesView
 
+	target   string             // URL of the process, where its bundle says so
+	noSeries string             // why there are no series where there should be some
 	before   []*stacks.Snapshot // Earlier's and those between it and Stacks', the last one first
 	empty    []string           // contention profiles without a wait in them
 	findings []Finding

@@ -72,8 +72,8 @@ func (p *plan) eval(e parser.Expr, in scope) (promql.Matrix, error) {
 		}
 	}
 	store := in.store
-	if aggregates(e) {
-		store = p.canon.Store // over all instances of a job, whichever are left
+	if !byInstance(e) {
+		store = p.canon.Store // what it reads of others than its result's instances is there
 	}
 	return store.Range(p.ctx, e.String(), in.start, in.end, p.canon.Timing.Interval)
 }
@@ -90,14 +90,27 @@ func byJobOnly(e *parser.BinaryExpr) bool {
 	return m.On && slices.Equal(m.MatchingLabels, []string{model.JobLabel})
 }
 
-func aggregates(e parser.Expr) bool {
-	found := false
+// byInstance reports whether the result of e for an instance depends on that
+// instance's series alone.
+func byInstance(e parser.Expr) bool {
+	alone := true
 	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
-		_, is := n.(*parser.AggregateExpr)
-		found = found || is
+		switch n := n.(type) {
+		case *parser.AggregateExpr:
+			alone = false
+		case *parser.BinaryExpr:
+			if m := n.VectorMatching; m != nil && (m.On || len(m.MatchingLabels) > 0 || m.Card != parser.CardOneToOne && m.Card != parser.CardManyToMany) {
+				alone = false
+			}
+		case *parser.Call:
+			switch n.Func.Name {
+			case "scalar", "absent", "absent_over_time", "vector", "label_replace", "label_join", "sort", "sort_desc", "histogram_quantile":
+				alone = false
+			}
+		}
 		return nil
 	})
-	return found
+	return alone
 }
 
 func (p *plan) set(e *parser.BinaryExpr, in scope) (promql.Matrix, error) {
@@ -117,7 +130,7 @@ func (p *plan) set(e *parser.BinaryExpr, in scope) (promql.Matrix, error) {
 	}
 	rest := p.narrow(in, left)
 	if byJobOnly(e) {
-		rest.store, rest.instances = in.store, in.instances // another instance of the job may match
+		rest.store, rest.instances = p.canon.Store, nil // another instance of the job may match
 	}
 	right, err := p.eval(e.RHS, rest)
 	if err != nil {

@@ -28,7 +28,11 @@ func TestPlanIsTheEngine(t *testing.T) {
 				if random.IntN(30) == 0 {
 					k += random.IntN(40)
 				}
-				s.Floats = append(s.Floats, promql.FPoint{T: start.Add(time.Duration(k) * c.Timing.Interval).UnixMilli(), F: math.Floor(10 * random.Float64())})
+				f := math.Floor(10 * random.Float64())
+				if name == "a" && i >= 6 {
+					f = 0 // one of each job passes no left side
+				}
+				s.Floats = append(s.Floats, promql.FPoint{T: start.Add(time.Duration(k) * c.Timing.Interval).UnixMilli(), F: f})
 			}
 			c.Store.AppendMatrix("contend:"+name, promql.Matrix{s}, c.Timing.Interval)
 		}
@@ -49,6 +53,13 @@ func TestPlanIsTheEngine(t *testing.T) {
 		"contend:a > 5 and contend:b offset 5m > 5",
 		"contend:a > 5 and max_over_time((contend:b - contend:c)[5m:15s]) > 6",
 		"contend:a > 5 and contend:b > on (job) group_left () max by (job) (contend:c)",
+		"contend:a > 8 and (contend:b > 2 and on (job) contend:c > 8)",
+		"contend:a > 2 unless (contend:b > 2 and on (job) contend:c > 8)",
+		"contend:a and (contend:b unless on (job) contend:c > 8)",
+		`contend:a > 8 and contend:a > on (job) group_left () 0 * contend:c{instance="v"}`,
+		`contend:a > 8 and contend:a > scalar(0 * contend:c{instance="v"})`,
+		"contend:a > 8 and on (job) (contend:b > 8 and contend:c > 3)",
+		"contend:a > 8 and on (job) (contend:c == 9)",
 		"contend:a > 100 and contend:b",
 	} {
 		p := &plan{t.Context(), c}

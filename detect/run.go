@@ -29,6 +29,10 @@ func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
 			name = proc.Name
 		}
 		p := prepare(proc, name, opt)
+		p.noSeries = b.NoSeries
+		if len(procs) == 1 {
+			p.target = b.Target
+		}
 		passes = append(passes, p)
 		for _, d := range chosen {
 			if len(jobs) > 0 && !d.needs(Stacks) && !d.needs(Waits) {
@@ -42,7 +46,14 @@ func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
 		r.Notes = append(r.Notes, proc.Notes...)
 		r.Warnings = append(r.Warnings, inputWarnings(proc)...)
 	}
+	if len(jobs)+len(passes) == 0 {
+		blind := &Pass{noSeries: b.NoSeries}
+		for _, d := range chosen {
+			blind.run(d, r)
+		}
+	}
 	r.runJobs(jobs, passes, chosen)
+	r.Warnings = append(r.Warnings, b.Gaps...)
 	r.addSeries(b, jobs)
 	passes = append(passes, jobs...)
 	for _, f := range b.Failures {
@@ -288,6 +299,9 @@ func unmet(d *Detector, p *Pass) string {
 			}
 			wanted = append(wanted, "a block or mutex profile")
 		case Series:
+			if p.noSeries != "" && !d.needs(Stacks) && !d.needs(Waits) {
+				return "the series could not be used: " + p.noSeries
+			}
 			if !slices.Contains(wanted, prometheusSeries) {
 				wanted = append(wanted, prometheusSeries)
 			}

@@ -23,6 +23,9 @@ var seriesPlaces = []struct{ place, signal string }{
 // the profile, else the one the verdict's numbers are of, else when most
 // requests were in flight in the longest trouble, else at the end.
 func (r *Report) seriesBudget(lead *Pass, v *SeriesView, all []Finding, cause string) {
+	if lead != nil && lead.Main() != nil && !lead.Main().ByRequest {
+		return // goroutines of a process without handlers and requests of a gauge are no two measures of one thing
+	}
 	now, before := v.moments(lead, all, cause)
 	instance := v.profiled(lead)
 	at := func(signal string, t time.Time) (float64, bool) {
@@ -144,7 +147,7 @@ func (v *SeriesView) profiled(lead *Pass) string {
 	if lead == nil || lead.Stacks == nil {
 		return ""
 	}
-	for _, name := range [...]string{lead.Process, lead.Stacks.Name} {
+	for _, name := range [...]string{lead.target, lead.Process, lead.Stacks.Name} {
 		u, err := url.Parse(name)
 		if err != nil || u.Host == "" {
 			continue

@@ -8,30 +8,30 @@ import (
 	"time"
 )
 
-// jobOf is the job whose series tell the story of a verdict: the lead's own,
-// else the one whose instances the lead's process is among, else the only one
-// that has findings, else the only one; nil where none is it.
+// jobOf is the job whose series tell the story of a verdict: the lead's own; else
+// the one that has the lead's process among its instances; else the only one
+// there is; without a lead, the one with the most findings. nil where none is it.
 func jobOf(passes []*Pass, lead *Pass) *Pass {
 	if lead != nil && lead.Series != nil {
 		return lead
 	}
-	var jobs, found []*Pass
+	var jobs []*Pass
 	for _, p := range passes {
 		if p.Series == nil {
 			continue
 		}
-		jobs = append(jobs, p)
-		if len(p.findings) > 0 {
-			found = append(found, p)
+		if p.Series.profiled(lead) != "" {
+			return p
 		}
+		jobs = append(jobs, p)
 	}
 	switch {
-	case len(found) == 1:
-		return found[0]
-	case len(found) == 0 && len(jobs) == 1:
+	case len(jobs) == 0:
+		return nil
+	case len(jobs) == 1:
 		return jobs[0]
-	case len(found) > 1 && lead == nil:
-		return slices.MaxFunc(found, func(a, b *Pass) int { return len(a.findings) - len(b.findings) })
+	case lead == nil:
+		return slices.MaxFunc(jobs, func(a, b *Pass) int { return len(a.findings) - len(b.findings) })
 	}
 	return nil
 }
@@ -72,11 +72,12 @@ func (r *Report) tell(all []Finding, lead, job *Pass, detector *Detector) {
 	for _, f := range all {
 		at := time.Time{}
 		switch {
-		case f.Alert != "" && f.Job == v.Job && f.Window != nil:
+		case f.Alert != "" && f.Job == v.Job:
 			at = f.Window.Start
 			if !f.Onset.IsZero() {
 				at = f.Onset.UTC()
 			}
+			r.again(&f)
 		case f.Alert == "" && f.Detector == cause && lead != nil && f.Process == lead.Process && lead.Stacks != nil && f.Severity != Info:
 			at = lead.since(detector).UTC()
 		}
@@ -101,6 +102,23 @@ func (r *Report) tell(all []Finding, lead, job *Pass, detector *Detector) {
 	}
 }
 
+// mostAgain is how many more times that one alert fired a story tells.
+const mostAgain = 3
+
+// again tells of the other times that an alert fired.
+func (r *Report) again(f *Finding) {
+	told := 0
+	for _, w := range f.Times {
+		if w == *f.Window {
+			continue
+		}
+		if told++; told > mostAgain {
+			return // how often it was in all is in the finding's evidence
+		}
+		r.Verdict.Story = append(r.Verdict.Story, StoryLine{At: w.Start, Detector: f.Detector, Summary: "also fired, for " + w.End.Sub(w.Start).String()})
+	}
+}
+
 func isLock(cause string) bool {
 	return cause == "telemetryblock" || cause == "applock" || cause == "deadlock"
 }
@@ -108,10 +126,10 @@ func isLock(cause string) bool {
 // triggerOf is what set an incident off: a herd before anything else of the
 // job, or requests that hang where no cause holds them; "" where neither is known.
 func triggerOf(all []Finding, v *SeriesView) string {
-	var first time.Time // of what is no trigger
+	var others []Window // of what is no trigger
 	for _, f := range all {
-		if f.Alert != "" && f.Job == v.Job && f.Role != Trigger && (first.IsZero() || f.Window.Start.Before(first)) {
-			first = f.Window.Start
+		if f.Alert != "" && f.Job == v.Job && f.Role != Trigger {
+			others = append(others, f.Times...)
 		}
 	}
 	trigger := ""
@@ -119,25 +137,36 @@ func triggerOf(all []Finding, v *SeriesView) string {
 		if f.Alert == "" || f.Job != v.Job || f.Role != Trigger {
 			continue
 		}
-		// A condition takes a window to hold, so what a herd sets off may show as soon as it does.
-		slack := 2 * v.Window()
-		if f.Detector == "herd" && (first.IsZero() || !f.Window.Start.After(first.Add(slack))) {
-			return f.Detector
-		}
-		if f.Detector == "hungrequests" {
+		switch f.Detector {
+		case "herd":
+			if len(others) == 0 || slices.ContainsFunc(f.Times, func(w Window) bool { return v.setsOff(w, others) }) {
+				return f.Detector
+			}
+		case "hungrequests":
 			trigger = f.Detector
 		}
 	}
 	return trigger
 }
 
+// setsOff reports whether a herd stands before one of the others: it was still
+// there, or had just ended, when that began. A condition takes a window to hold, so that what
+// a herd sets off may show a window before the herd itself does.
+func (v *SeriesView) setsOff(herd Window, others []Window) bool {
+	slack := 2 * v.Window()
+	return slices.ContainsFunc(others, func(w Window) bool {
+		return !w.Start.Before(herd.Start.Add(-slack)) && !w.Start.After(herd.End.Add(2*slack))
+	})
+}
+
 // symptomsOf says, where no cause was found, that something is wrong all the
 // same: an engineer must not read "nothing found" beside it.
-func symptomsOf(findings []Finding) string {
+func symptomsOf(passes []*Pass, findings []Finding) string {
 	var names []string
 	summary := ""
+	job := jobOf(passes, nil)
 	for _, f := range findings {
-		if f.Alert == "" || f.Severity == Info || f.Role == Cause {
+		if f.Alert == "" || f.Severity == Info || f.Role == Cause || f.Job != job.Series.Job {
 			continue
 		}
 		if summary == "" || f.Detector == "inflightcpu" {
@@ -156,7 +185,15 @@ func symptomsOf(findings []Finding) string {
 func (v *SeriesView) quiet() string {
 	text := v.Job + ": "
 	if at, n := v.peak("inflight", v.Canon.Start, v.Canon.End); v.Has("inflight") {
-		text += fmt.Sprintf("at most %s in flight (%s), ", Plural(Round(n), "request"), at.Format("15:04:05"))
+		text += fmt.Sprintf("at most %s in flight (%s), ", Plural(Round(n), "request"), v.clock(at))
 	}
-	return text + fmt.Sprintf("%s from %s to %s", Plural(float64(len(v.Canon.Instances[v.Job])), "instance"), v.Canon.Start.UTC().Format("15:04:05"), v.Canon.End.UTC().Format("15:04:05 MST"))
+	return text + fmt.Sprintf("%s from %s to %s", Plural(float64(len(v.Canon.Instances[v.Job])), "instance"), v.clock(v.Canon.Start), v.clock(v.Canon.End))
+}
+
+// clock writes a moment of the window, with its day where the window has several.
+func (v *SeriesView) clock(t time.Time) string {
+	if v.Canon.Start.UTC().YearDay() != v.Canon.End.UTC().YearDay() || v.Canon.End.Sub(v.Canon.Start) > 24*time.Hour {
+		return t.UTC().Format("2006-01-02 15:04:05 UTC")
+	}
+	return t.UTC().Format("15:04:05 UTC")
 }

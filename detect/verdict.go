@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -45,6 +46,9 @@ func decide(r *Report, passes []*Pass, detectors []*Detector) {
 		}
 		sort.SliceStable(all, func(i, j int) bool { return all[i].leads(cause, p) && !all[j].leads(cause, p) })
 		r.budget(p)
+		if job == nil && jobsOf(passes) > 1 {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s is an instance of none of the %d jobs in the series, so that they tell no story of it; choose its job with --selector", cmp.Or(p.Process, p.Main().Name), jobsOf(passes)))
+		}
 		r.tell(all, lead, job, findDetector(detectors, cause))
 		if p.Series != nil && len(processes) > 0 {
 			r.Warnings = append(r.Warnings, fmt.Sprintf("the profiles do not show it: they are of another moment than the %s in the series, or of another instance", cause))
@@ -57,6 +61,12 @@ func decide(r *Report, passes []*Pass, detectors []*Detector) {
 			}
 		}
 		r.Verdict.Summary = nothing(passes, all)
+		if job != nil && len(job.findings) > 0 {
+			r.Verdict.Job = job.Series.Job
+			if jobsOf(passes) > 1 {
+				r.Verdict.Summary = job.Series.Job + ": " + r.Verdict.Summary
+			}
+		}
 		r.tell(all, nil, job, &Detector{})
 		r.Verdict.Summary += unexplained(r, passes)
 		r.Verdict.Summary += unread(passes)
@@ -298,7 +308,7 @@ func nothing(passes []*Pass, findings []Finding) string {
 	if only := passes[0].Options.Detectors; len(only) > 0 {
 		return fmt.Sprintf("nothing found by %s, which alone looked: %s", strings.Join(only, " and "), strings.Join(looked, "; "))
 	}
-	if held := symptomsOf(findings); held != "" {
+	if held := symptomsOf(passes, findings); held != "" {
 		return held
 	}
 	if len(findings) > 0 {

@@ -3,6 +3,8 @@
 package ingest
 
 import (
+	"cmp"
+
 	"github.com/contend/contend/ingest/series"
 	"github.com/contend/contend/ingest/series/memory"
 	"github.com/contend/contend/ingest/stacks"
@@ -15,11 +17,15 @@ type Bundle struct {
 	Waits     []*waits.Profile // as read: cumulative ones not yet subtracted
 	Samples   *memory.Store    // series as they were read from files; nil where there are none
 	Read      []Samples        // which of them
+	Target    string           // URL of the process whose bundle it is; "" where it does not say
+	Gaps      []string         // what a bundle says could not be taken, and why
 	// ClockFactor is how much faster than the clock on the wall the scenario of
 	// the bundle ran; 0 where it does not say.
 	ClockFactor float64
 	// Series are the signals found in Samples or on a server: see ReadSeries.
-	Series   *series.Canonical
+	Series *series.Canonical
+	// NoSeries is why there are no Series where there should be some.
+	NoSeries string
 	Failures []Failure // named inputs that could not be read
 	Unused   []Unused  // inputs seen and understood, but of no use here
 
@@ -52,6 +58,8 @@ func (b *Bundle) add(o *Bundle) {
 	b.Unused = append(b.Unused, o.Unused...)
 	b.Read = append(b.Read, o.Read...)
 	b.scrapes = append(b.scrapes, o.scrapes...)
+	b.Target = cmp.Or(b.Target, o.Target)
+	b.Gaps = append(b.Gaps, o.Gaps...)
 	b.ClockFactor = max(b.ClockFactor, o.ClockFactor)
 	for name, origin := range o.Origin {
 		b.setOrigin(name, origin)

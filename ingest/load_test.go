@@ -342,7 +342,7 @@ func TestLoadDir(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	proto := goroutineProto(t, "b1", t0, 7)
-	write(t, dir, "bundle.json", []byte(`{"schema": "x"}`))
+	write(t, dir, "bundle.json", []byte(`{"schema": "contend.bundle/v1"}`))
 	write(t, dir, "metrics.txt", []byte("# TYPE a gauge\na 1\n"))
 	write(t, dir, "README", []byte("what this is\n"))
 	write(t, dir, ".hidden", proto)

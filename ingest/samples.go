@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -107,8 +106,9 @@ func (b *Bundle) addScrapes(scrapes []*scrape) {
 // maxManifest is far above what a bundle's list of some hundred files takes.
 const maxManifest = 16 << 20
 
-// readManifest takes from a bundle's own list what its files do not say: how much
-// faster than the clock on the wall its scenario ran.
+// readManifest takes from a bundle's own list what its files do not say: whose
+// they are, what could not be taken, and how much faster than the clock on the
+// wall its scenario ran.
 func (b *Bundle) readManifest(name string, f io.Reader) {
 	data, err := io.ReadAll(io.LimitReader(f, maxManifest))
 	if err != nil {
@@ -117,11 +117,25 @@ func (b *Bundle) readManifest(name string, f io.Reader) {
 	}
 	var m struct {
 		Schema      string  `json:"schema"`
+		Target      string  `json:"target"`
 		ClockFactor float64 `json:"clock_factor"`
+		Missing     []struct {
+			What   string `json:"what"`
+			Reason string `json:"reason"`
+		} `json:"missing"`
 	}
 	if err := json.Unmarshal(data, &m); err != nil {
 		b.fail(name, fmt.Errorf("expected a bundle's list in JSON: %w; its files are read all the same", err))
 		return
+	}
+	const schema = "contend.bundle/v1"
+	if m.Schema != schema {
+		b.fail(name, fmt.Errorf("expected the list of a bundle of schema %s, saw %q; its files are read all the same", schema, m.Schema))
+		return
+	}
+	b.Target = DisplayName(m.Target)
+	for _, missing := range m.Missing {
+		b.Gaps = append(b.Gaps, missing.What+" is missing: "+missing.Reason)
 	}
 	const fastest = 1e4 // a day in nine seconds
 	if m.ClockFactor < 0 || m.ClockFactor > fastest || math.IsNaN(m.ClockFactor) {
@@ -165,55 +179,21 @@ func namesOf(read []Samples) string {
 }
 
 // ReadSeries finds signals in the series of a bundle, or of a server, and puts
-// them in b.Series. Without either it does nothing.
-func (b *Bundle) ReadSeries(ctx context.Context, opt SeriesOptions) error {
-	var err error
-	var name string
-	source, end := opt.Server, opt.Until
-	collect := opt.Collect
+// them in b.Series. Without either it does nothing. What fails is a Failure of
+// the bundle; where nothing could be read for it, b.NoSeries says so too.
+func (b *Bundle) ReadSeries(ctx context.Context, opt SeriesOptions) {
+	source, name, collect := b.window(&opt)
 	if source == nil {
-		if b.Samples == nil {
-			return nil
-		}
-		first, last, ok := b.Samples.Extent()
-		if !ok {
-			return nil
-		}
-		source, name = b.Samples, namesOf(b.Read)
-		if end.IsZero() {
-			end = last
-		}
-		collect.Start = first
-		if collect.Factor == 0 {
-			collect.Factor = b.ClockFactor
-		}
-	} else if len(b.Read) > 0 {
-		b.pass(b.Read[0].Name, "series are asked of the server instead")
-	}
-	if opt.Server != nil {
-		name = opt.ServerName
-	}
-	if end.IsZero() {
-		end = time.Now()
-	}
-	collect.End = end
-	if opt.Since > 0 {
-		collect.Start = end.Add(-opt.Since)
-	}
-	if !collect.Start.Before(end) && opt.Server != nil {
-		return errors.New("expected a window that ends after it starts; try --since 1h")
-	}
-	if opt.Since > 0 {
-		if collect.History, err = (series.Timing{Factor: collect.Factor}).Span(series.History); err != nil {
-			return err
-		}
+		return
 	}
 	c, err := series.Collect(ctx, source, collect)
-	if err != nil {
-		return err
+	if err == nil {
+		err = series.AddRecords(ctx, c.Store, c.Timing, c.From, c.Start, c.End)
 	}
-	if err := series.AddRecords(ctx, c.Store, c.Timing, c.From, c.Start, c.End); err != nil {
-		return err
+	if err != nil {
+		b.fail(name, err)
+		b.NoSeries = err.Error()
+		return
 	}
 	c.Source = name
 	for _, err := range c.Failures {
@@ -225,5 +205,45 @@ func (b *Bundle) ReadSeries(ctx context.Context, opt SeriesOptions) error {
 		}
 	}
 	b.Series = c
-	return nil
+}
+
+// window decides whose series are looked at, and from when to when.
+func (b *Bundle) window(opt *SeriesOptions) (source series.Source, name string, collect series.CollectOptions) {
+	collect = opt.Collect
+	if collect.Factor == 0 {
+		collect.Factor = b.ClockFactor
+	}
+	collect.End = opt.Until
+	switch {
+	case opt.Server != nil:
+		source, name = opt.Server, opt.ServerName
+		if len(b.Read) > 0 {
+			b.pass(namesOf(b.Read), "series are asked of the server instead")
+		}
+		if collect.End.IsZero() {
+			collect.End = time.Now()
+		}
+		collect.Start = collect.End.Add(-opt.Since)
+	case b.Samples != nil:
+		first, last, ok := b.Samples.Extent()
+		if !ok {
+			return nil, "", collect
+		}
+		source, name = b.Samples, namesOf(b.Read)
+		collect.Start = first
+		if collect.End.IsZero() {
+			collect.End = last
+		}
+		if opt.Since > 0 {
+			collect.Start = collect.End.Add(-opt.Since)
+		}
+		if collect.Start.After(collect.End) {
+			collect.Start = collect.End // an end before the first sample: Collect says from when there are any
+		}
+	}
+	if opt.Since > 0 {
+		// The span is ours and parses.
+		collect.History, _ = series.Timing{Factor: collect.Factor}.Span(series.History)
+	}
+	return source, name, collect
 }

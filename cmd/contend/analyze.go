@@ -175,7 +175,9 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 		})
 	}
 	bundle := load(args)
-	unread := f.series.read(ctx, bundle, client, steps.begin)
+	if err := f.series.read(ctx, bundle, client, steps.begin); err != nil {
+		return err
+	}
 	var base *ingest.Bundle
 	if f.base != "" {
 		base = load([]string{f.base})
@@ -190,10 +192,6 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	})
 	steps.done()
 	failed := complainOf(cmd.ErrOrStderr(), bundle.Failures, "")
-	if unread != nil {
-		complain(cmd.ErrOrStderr(), "series: "+unread.Error())
-		failed = true
-	}
 	if base != nil {
 		failed = complainOf(cmd.ErrOrStderr(), base.Failures, "base ") || failed
 	}

@@ -61,6 +61,11 @@ func (f *seriesFlags) check(cmd *cobra.Command) error {
 	if err := series.CheckSelector(f.selector); err != nil {
 		return fmt.Errorf("--selector: %w", err)
 	}
+	if f.prometheus != "" {
+		if _, err := promapi.New(f.prometheus, http.DefaultClient, promapi.Options{}); err != nil {
+			return fmt.Errorf("--prometheus: %w", err)
+		}
+	}
 	var err error
 	if f.mapping, err = f.loadConfig(); err != nil {
 		return err
@@ -97,7 +102,8 @@ func (f *seriesFlags) read(ctx context.Context, b *ingest.Bundle, client *http.C
 			opt.Since = defaultSince
 		}
 	}
-	return b.ReadSeries(ctx, opt)
+	b.ReadSeries(ctx, opt)
+	return nil
 }
 
 func (f *seriesFlags) loadConfig() (series.Config, error) {

@@ -125,3 +125,8 @@ func TestTroubleInTheMiddle(t *testing.T) {
 		t.Errorf("story %+v", r.Verdict.Story)
 	}
 }
+
+// TestStories are series on which several detectors have something to say.
+func TestStories(t *testing.T) {
+	contendtest.Stories(t, all.Detectors(), "testdata/stories.txt")
+}

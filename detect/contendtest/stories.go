@@ -1,6 +1,7 @@
 package contendtest
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -25,13 +26,15 @@ import (
 //	== a service that is blocked
 //	interval 15s
 //	contend:inflight{job="api",instance="a"}  4x280 4+10x40
-//	want inflightcpu 1h11m a,b
+//	want inflightcpu 1h11m a,b blocked 88 of 90
 //	skip cpubound
 //	verdict lockwait
+//	trigger herd
 //
 // Samples are an interval apart, and the window is all of them. A want may
-// give the time at which the alert became active, since the first sample, and the instances. A
-// detector that finds nothing must have looked, unless skip names it. Lines that begin with # are comments.
+// give the time at which the alert became active, since the first sample, the instances, and
+// how many requests are blocked. A detector that finds nothing must have looked, unless skip
+// names it. Lines that begin with # are comments.
 func Stories(t *testing.T, detectors []*detect.Detector, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -67,6 +70,7 @@ type story struct {
 	want     []storyWant
 	skip     []string
 	verdict  string
+	trigger  string
 }
 
 type storySeries struct {
@@ -78,6 +82,7 @@ type storyWant struct {
 	detector  string
 	at        time.Duration // -1 where it is not said
 	instances string
+	blocked   string // "88 of 90"
 }
 
 func readStory(t *testing.T, body string) *story {
@@ -93,10 +98,15 @@ func readStory(t *testing.T, body string) *story {
 			s.interval = duration(t, words[1])
 		case words[0] == "verdict":
 			s.verdict = words[1]
+		case words[0] == "trigger":
+			s.trigger = words[1]
 		case words[0] == "skip":
 			s.skip = append(s.skip, words[1:]...)
 		case words[0] == "want":
 			w := storyWant{detector: words[1], at: -1}
+			if i := slices.Index(words, "blocked"); i > 0 {
+				w.blocked, words = strings.Join(words[i+1:], " "), words[:i]
+			}
 			if len(words) > 2 {
 				w.at = duration(t, words[2])
 			}
@@ -143,6 +153,10 @@ func (s *story) canonical(t *testing.T) *series.Canonical {
 				c.End = ts
 			}
 		}
+		name := strings.TrimPrefix(one.labels.Get(model.MetricNameLabel), "contend:")
+		if !slices.ContainsFunc(c.Matches, func(m series.Match) bool { return m.Signal == name }) {
+			c.Matches = append(c.Matches, series.Match{Signal: name, Matched: "story"})
+		}
 		c.Store.AppendMatrix(one.labels.Get(model.MetricNameLabel), promql.Matrix{recorded}, s.interval)
 		job, instance := one.labels.Get(model.JobLabel), one.labels.Get(model.InstanceLabel)
 		if !slices.Contains(c.Jobs, job) {
@@ -152,7 +166,7 @@ func (s *story) canonical(t *testing.T) *series.Canonical {
 			seen[job+"\x00"+instance] = true
 			c.Instances[job] = append(c.Instances[job], instance)
 		}
-		if signal := strings.TrimPrefix(one.labels.Get(labels.MetricName), "contend:"); !slices.ContainsFunc(series.Signals(), func(x series.Signal) bool { return x.Name == signal }) {
+		if !slices.ContainsFunc(series.Signals(), func(x series.Signal) bool { return x.Name == name }) {
 			t.Fatalf("%s is no signal", one.labels)
 		}
 	}
@@ -164,8 +178,11 @@ func (s *story) canonical(t *testing.T) *series.Canonical {
 
 func (s *story) check(t *testing.T, detectors []*detect.Detector, r *detect.Report) {
 	t.Helper()
-	if s.verdict != r.Verdict.Cause && !(s.verdict == "none" && r.Verdict.Cause == "") && s.verdict != "" {
+	if s.verdict != "" && s.verdict != cmp.Or(r.Verdict.Cause, "none") {
 		t.Errorf("verdict %q, want %q: %s", r.Verdict.Cause, s.verdict, r.Verdict.Summary)
+	}
+	if s.trigger != "" && s.trigger != cmp.Or(r.Verdict.Trigger, "none") {
+		t.Errorf("trigger %q, want %q", r.Verdict.Trigger, s.trigger)
 	}
 	left := slices.Clone(s.want)
 	for _, f := range r.Findings {
@@ -178,6 +195,9 @@ func (s *story) check(t *testing.T, detectors []*detect.Detector, r *detect.Repo
 		left = slices.Delete(left, i, i+1)
 		if got := f.Window.Start.Sub(Start); w.at >= 0 && got != w.at {
 			t.Errorf("%s became active at %s, want %s: %s", f.Detector, got, w.at, f.Summary)
+		}
+		if got := fmt.Sprintf("%g of %g", f.Blocked, f.Total); w.blocked != "" && got != w.blocked {
+			t.Errorf("%s: blocked %s, want %s: %s", f.Detector, got, w.blocked, f.Summary)
 		}
 		instances := slices.Clone(f.Instances)
 		slices.Sort(instances)

@@ -38,8 +38,13 @@ func runSeries(p *detect.Pass) error {
 			out.Blocked = detect.Round(max(now-waits, 0))
 			out.Weight = out.Blocked / out.Total
 		}
-		out.Summary = fmt.Sprintf("at the CPU limit %s: %.2f cores busy on %s", v.On(f), cpu, f.Instance)
-		if limit, ok := v.Of("cpu_limit", f.Instance, worst); ok {
+		limit, known := v.Of("cpu_limit", f.Instance, worst)
+		what := "at the CPU limit"
+		if !known || cpu <= nearLimit*limit {
+			what = "throttled by the CPU quota"
+		}
+		out.Summary = fmt.Sprintf("%s %s: %.2f cores busy on %s", what, v.On(f), cpu, f.Instance)
+		if known {
 			out.Summary += " of " + detect.Figure(limit)
 		}
 		if share, ok := v.Of("cpu_throttled", f.Instance, worst); ok && share > 0.25 {
@@ -56,6 +61,10 @@ func runSeries(p *detect.Pass) error {
 	})
 	return nil
 }
+
+// nearLimit is the share of the limit from which on the mean of a window is at
+// it; the alert's condition has it too.
+const nearLimit = 0.9
 
 func none(v *detect.SeriesView) string {
 	text := fmt.Sprintf("at most %.2f cores busy", v.Highest("cpu"))

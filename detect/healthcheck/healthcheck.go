@@ -38,16 +38,16 @@ or (contend:health_latency > 0.5 unless contend:health_timeout unless contend:he
 		{
 			Alert: "ContendHealthCheckFailing",
 			Title: "health checks of instances that are no longer starting fail",
-			Expr:  "contend:health_failures > 0",
+			Expr:  "contend:health_failures * {{s:4x,1m}} >= 2",
 			Unless: []detect.LookAlike{{
 				Name: "an instance that is starting: it fails its checks until it is ready",
 				Expr: "contend:age < {{s:5m}}",
 			}},
-			For:        "4x,1m",
+			For:        "8x,2m",
 			KeepFiring: "8x,2m",
 			Severity:   detect.Critical,
-			Value:      "failed health checks per second",
-			Thresholds: "any, for four scrapes: an instance that is well fails none, one that is drained fails them for less",
+			Value:      "failed health checks in a window of four scrapes",
+			Thresholds: "two in each window for two minutes: an instance that is well fails none, a single failure is in one window, one that is drained fails them for less",
 		},
 	},
 	Run: run,
@@ -65,7 +65,7 @@ func run(p *detect.Pass) error {
 			"serve liveness on a path of its own that waits for nothing; readiness may say no more than: send me no traffic",
 		}}
 		if f.Signal.Alert == "ContendHealthCheckFailing" {
-			out.Summary = fmt.Sprintf("health checks fail %s: %.2g per second on %s", v.On(f), f.Worst, f.Instance)
+			out.Summary = fmt.Sprintf("health checks fail %s: %s in %s on %s", v.On(f), detect.Figure(f.Worst), v.Window(), f.Instance)
 			return out
 		}
 		out.Summary = fmt.Sprintf("health checks turn slow %s: %s on %s", v.On(f), detect.Seconds(f.Worst), f.Instance)

@@ -25,10 +25,11 @@ var Detector = &detect.Detector{
 		// Of a job as a whole and of its instances on average: the first alone is what
 		// new instances bring, the second alone is what lost ones leave to the others.
 		// Both are counts, so that sums of them are what they seem. The peak must
-		// be of some time (ten points, of a job that was serving), not of a start. 30 requests
-		// more than twice the peak in a window are no accident of few.
+		// be of some time and of a job that was serving (ten requests in a window), not of a
+		// start. 30 requests more than twice the peak in a window are no accident of few.
 		Expr: `contend:arrivals
 and on (job) (sum by (job) (contend:arrivals) > 2 * contend:arrivals:peak)
+and on (job) (contend:arrivals:peak > 10 / {{s:4x,1m}})
 and on (job) (sum by (job) (contend:arrivals) - 2 * contend:arrivals:peak > 30 / {{s:4x,1m}})
 and on (job) (avg by (job) (contend:arrivals) > 2 * contend:arrivals:mean_peak)`,
 		Unless: []detect.LookAlike{{

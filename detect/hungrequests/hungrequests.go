@@ -44,20 +44,21 @@ and (contend:latency:baseline or contend:completions:baseline > 0 and contend:co
 func run(p *detect.Pass) error {
 	v := p.Series
 	p.ReportAlerts("what is in flight finishes", func(f *detect.Firing) detect.Finding {
-		now, _ := v.Sum("inflight", f.At)
-		done, _ := v.Sum("completions", f.At)
-		before, _ := v.Sum("completions:baseline", f.At)
-		errors, _ := v.Sum("errors", f.At)
-		return detect.Finding{
-			Unit: detect.Requests, Blocked: detect.Round(f.Worst), Total: detect.Round(now),
+		now, done := v.HeldSum("inflight", f), v.HeldSum("completions", f)
+		out := detect.Finding{
+			Unit: detect.Requests, Blocked: detect.Round(v.HeldValues(f)), Total: detect.Round(now),
 			Summary: fmt.Sprintf("requests begin and do not end %s: %s in flight, %s completed per second (%s before), %s errors per second: an error rate does not see it",
-				v.On(f), detect.Thousands(detect.Round(now)), detect.Figure(done), detect.Figure(before), detect.Figure(errors)),
+				v.On(f), detect.Thousands(detect.Round(now)), detect.Figure(done), detect.Figure(v.HeldSum("completions:baseline", f)), detect.Figure(v.HeldSum("errors", f))),
 			Next: []string{
 				"find what completes no more: completions by route or method, and clients that wait without a time-out",
 				"count completions and time-outs in the canary, not only errors",
 				"take a goroutine profile of an instance named: it says where they stand",
 			},
 		}
+		if oldest := v.Highest("oldest"); oldest > 0 {
+			out.Evidence = append(out.Evidence, v.Evidence("the oldest request in flight is %s old", detect.Seconds(oldest)))
+		}
+		return out
 	})
 	return nil
 }

@@ -59,8 +59,8 @@ func run(p *detect.Pass) error {
 			out.Confidence = detect.Medium
 			out.Warnings = append(out.Warnings, "there is no history to compare with: it is far above what a service has, and rose")
 		}
-		if sum, ok := v.Sum("inflight", f.At); ok {
-			out.Blocked, out.Total = detect.Round(sum-sumOf(v, "cpu", f)), detect.Round(sum)
+		if sum := v.HeldSum("inflight", f); sum > 0 {
+			out.Blocked, out.Total = detect.Round(max(sum-v.HeldSum("cpu", f), 0)), detect.Round(sum)
 		}
 		out.Summary = "blocked, not busy, " + v.On(f) + ": " + text
 		out.Next = []string{
@@ -72,13 +72,11 @@ func run(p *detect.Pass) error {
 	return nil
 }
 
-func sumOf(v *detect.SeriesView, signal string, f *detect.Firing) float64 {
-	sum, _ := v.Sum(signal, f.At)
-	return sum
-}
-
 // highest says how near the ratio came.
 func highest(v *detect.SeriesView) string {
 	most, base := v.Highest("inflight_per_cpu"), v.Highest("inflight_per_cpu:baseline")
+	if !v.Has("inflight_per_cpu:baseline") {
+		return fmt.Sprintf("at most %s in flight per busy core, with no history to compare with", detect.Thousands(detect.Round(most)))
+	}
 	return fmt.Sprintf("at most %s in flight per busy core, against a baseline of up to %s", detect.Thousands(detect.Round(most)), detect.Thousands(detect.Round(base)))
 }

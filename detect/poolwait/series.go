@@ -42,12 +42,14 @@ func runSeries(p *detect.Pass) error {
 			"raise the pool's size only as far as what is behind it can take; give the wait a time-out, so that callers fail fast",
 		}
 		if f.Signal.Alert == "ContendPoolExhausted" {
-			now, _ := v.Sum("inflight", f.At)
-			base, _ := v.Sum("inflight:baseline", f.At)
+			use := f.Worst
+			at, now := v.HeldPeak("inflight", f)
+			f.At = at
+			base := v.HeldSum("inflight:baseline", f)
 			return detect.Finding{
 				Wait: string(stacks.Pool), Unit: detect.Requests, Confidence: detect.Medium, Next: next,
 				Blocked: detect.Round(now - base), Total: detect.Round(now),
-				Summary:  fmt.Sprintf("a pool is at its limit %s (%.0f %% in use) while %s are in flight, %s before", v.On(f), 100*f.Worst, detect.Plural(detect.Round(now), "request"), detect.Thousands(detect.Round(base))),
+				Summary:  fmt.Sprintf("a pool is at its limit %s (%.0f %% in use) while %s are in flight, %s before", v.On(f), 100*use, detect.Plural(detect.Round(now), "request"), detect.Thousands(detect.Round(base))),
 				Warnings: []string{"this pool does not count who waits for it: the rise is taken for its queue"},
 			}
 		}

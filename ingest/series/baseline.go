@@ -56,7 +56,8 @@ var withBaseline = [...]string{
 //   - contend:inflight_per_cpu: requests in flight per busy core. Below a twentieth of a core the
 //     ratio would be noise over nothing.
 //   - contend:age: seconds since the instance began.
-//   - contend:short_lives: how often it began again soon after it began; an
+//   - contend:short_lives: how often it began again soon after it began, by its age
+//     falling, since a clock that is set moves the time of its start without a restart; an
 //     instance that is gone counts for a while where it lived less than 5 minutes, the time
 //     for which the horizontal pod autoscaler keeps what it added (its
 //     stabilization window's default).
@@ -70,7 +71,7 @@ func Records() []Record {
 		{Name: "contend:inflight_per_cpu", Expr: "contend:inflight / clamp_min(contend:cpu, 0.05)"},
 		{Name: "contend:age", Expr: "time() - contend:start_time"},
 		{Name: "contend:short_lives", phase: 1, Expr: `sum by (job, instance) (
-  label_replace(changes(contend:start_time[{{15m}}]) - 1 > 0, "how", "again", "", "")
+  label_replace(resets(contend:age[{{15m}}]) - 1 > 0, "how", "again", "", "")
 or
   label_replace(contend:restarts - contend:restarts offset {{15m}} - 1 > 0, "how", "restarts", "", "")
 or
