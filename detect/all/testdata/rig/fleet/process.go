@@ -100,8 +100,8 @@ func (p *Process) useCPU(arrived, at float64, route *Route) float64 {
 	if v.extraCPU != nil {
 		quota = math.Max(0.3, quota-v.extraCPU(arrived))
 	}
-	// One that stood long in a queue for threads would be put ahead of those
-	// that came since; the quota is not what is scarce then.
+	// One that stood long in the queue for threads starts after requests that
+	// have come since, which must not wait for it here. The quota is not scarce then.
 	if at < arrived+1 {
 		wait := math.Max(0, p.cpuFree-at)
 		p.cpuFree = math.Max(p.cpuFree, at) + work/quota

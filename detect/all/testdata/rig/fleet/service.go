@@ -67,28 +67,30 @@ type Service struct {
 	streamLife float64
 
 	// What it exports
-	dialect         string
-	inFlightName    string
-	mutexMetric     bool
-	hasSQL          bool
-	hikari          bool
-	poolName        string
-	hasClient       bool // metrics of its calls
-	clientGauge     bool // of calls in flight
-	taskHistogram   bool // Micrometer's long task timer is a gauge histogram
-	lazyCodes       bool // gRPC's counters by code appear with the first of a code
-	podLabels       bool
-	ownHealthPort   bool // checks are not among the requests that are counted
-	metricsLock     bool // /metrics takes the lock too
-	slowDiscovery   bool // a target that is gone is scraped for a while
-	gaugeError      procCurve
-	startTimeDrift  procCurve
-	proxies         []*Proxy
-	procs           []*Process
-	pods            []*Pod // all that ever were
+	dialect        Dialect
+	inFlightName   string
+	mutexMetric    bool
+	hasSQL         bool
+	hikari         bool
+	poolName       string
+	hasClient      bool // metrics of its calls
+	clientGauge    bool // of calls in flight
+	taskHistogram  bool // Micrometer's long task timer is a gauge histogram
+	lazyCodes      bool // gRPC's counters by code appear with the first of a code
+	podLabels      bool
+	ownHealthPort  bool // checks are not among the requests that are counted
+	metricsLock    bool // /metrics takes the lock too
+	slowDiscovery  bool // a target that is gone is scraped for a while
+	gaugeError     procCurve
+	startTimeDrift procCurve
+
+	// State
 	sim             *Sim
-	noise           float64
-	serial, release int
+	proxies         []*Proxy // in front of it
+	pods            []*Pod   // all that ever were
+	procs           []*Process
+	noise           float64 // of the rate, which drifts slowly
+	serial, release int     // of pods, and of deploys
 }
 
 // Pod is a place for a process, with an address. Its process may be started again.
