@@ -2,6 +2,7 @@ package detect
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -11,6 +12,22 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql"
 )
+
+// ErrNoHistory is the reason of a detector that compares with the past and has none.
+var ErrNoHistory = errors.New("it compares with the time before, and the series have less than a quarter of an hour of it; look further back with --since")
+
+// Doubt says why a signal is not to be leaned on: a gauge below zero is counted
+// down more often than up. It is "" where it may be.
+func (v *SeriesView) Doubt(signal string) string {
+	for _, c := range v.columns(signal) {
+		for i, t := range c.T {
+			if t >= v.Canon.Start.UnixMilli() && t <= v.Canon.End.UnixMilli() && c.V[i] <= -1 {
+				return fmt.Sprintf("; but the %s gauge of %s falls to %s: it is counted down more often than up, and says little", signal, c.instance, Figure(c.V[i]))
+			}
+		}
+	}
+	return ""
+}
 
 // ReportAlerts makes a finding of each of the detector's alerts that fired for
 // the pass's job; describe fills in what is particular to one firing. Of an
@@ -41,6 +58,11 @@ func (p *Pass) ReportAlerts(none string, describe func(f *Firing) Finding) {
 		f.Instances, f.moment = main.Instances, main.At
 		f.affected.Affected, f.affected.Total = v.affected(&main)
 		f.Window = &Window{Start: main.Active.UTC(), End: main.End(v).UTC()}
+		if lasted := main.lasted(v); lasted < v.Window()+v.Canon.Timing.Interval && f.Severity == Critical && !v.moment() && !main.holdsAt(v.Canon.End) {
+			// One sample is in an average for as long as its window.
+			f.Severity, f.Confidence = Warning, Weaker(f.Confidence, Medium)
+			f.Warnings = append(f.Warnings, fmt.Sprintf("it held for %s, as a stall of seconds does", lasted))
+		}
 		for i := range firings {
 			f.Times = append(f.Times, Window{Start: firings[i].Active.UTC(), End: firings[i].End(v).UTC()})
 		}
@@ -93,15 +115,15 @@ func (v *SeriesView) WaitFinding(f *Firing, signal string) Finding {
 	for _, t := range f.steps() {
 		most = max(most, waits[t])
 	}
-	wait, total, share := 0.0, 0.0, -1.0
+	wait, total, best := 0.0, 0.0, -1.0
 	for _, t := range f.steps() {
 		w, all := waits[t], totals[t]
 		s := 0.0
 		if all > 0 {
-			s = min(w/all, 1)
+			s = min(w/all, all/w) // more than is in flight is as wrong as less
 		}
-		if w >= most/2 && (s > share || s == share && w > wait) {
-			wait, total, share = w, all, s
+		if w >= most/2 && (s > best || s == best && w > wait) {
+			wait, total, best = w, all, s
 			f.At = time.UnixMilli(t).UTC()
 		}
 	}
@@ -111,7 +133,11 @@ func (v *SeriesView) WaitFinding(f *Firing, signal string) Finding {
 		// come to more than there are requests at the moment.
 		out.Blocked = min(out.Blocked, round1(total))
 		out.Total, out.Requests = round1(total), Whole(total)
-		out.Severity = severityOfShare(share)
+		out.Severity = SeverityOfShare(min(wait/total, 1))
+		if most := 2.0; wait > most*total {
+			out.Severity, out.Confidence = Info, Low
+			out.Warnings = append(out.Warnings, fmt.Sprintf("%s wait and %s are in flight: most of those that wait are no requests", Thousands(Round(wait)), Plural(Round(total), "request")))
+		}
 		inJob, _ := v.Sum("inflight", f.At)
 		out.Weight = min(wait/max(inJob, total), 1)
 	} else {
@@ -197,6 +223,9 @@ func (v *SeriesView) MostOf(signal, what string) string {
 		seen = fmt.Sprintf(", as far as %d of %d instances say", len(with), n)
 	}
 	if total, ok := v.Sum("inflight", at, with...); ok && total >= wait && len(with) > 0 {
+		if wait >= MaterialShare*total && wait >= MaterialCalls {
+			seen += "; as many as in the rest of the window, or as before: no more than was usual here"
+		}
 		return fmt.Sprintf("at most %s of %s %s%s", few(wait), Plural(Round(total), "request"), what, seen)
 	}
 	return fmt.Sprintf("at most %s %s at once%s", few(wait), what, seen)
@@ -238,7 +267,9 @@ func Bytes(x float64) string {
 	return fmt.Sprintf("%.0f bytes", x)
 }
 
-func severityOfShare(share float64) Severity {
+// SeverityOfShare is the severity of a cause that holds a share, 0 to 1, of what is
+// in flight.
+func SeverityOfShare(share float64) Severity {
 	switch {
 	case share >= criticalShare:
 		return Critical

@@ -170,6 +170,9 @@ func (v *SeriesView) holes() []string {
 	if failed > 0 {
 		out = append(out, fmt.Sprintf("job %s: scrapes of %s failed, first about %s: what happened meanwhile is not in the series", v.Job, Plural(float64(failed), "instance"), v.clock(first)))
 	}
+	if doubt := v.Doubt("inflight"); doubt != "" {
+		out = append(out, fmt.Sprintf("job %s: %s", v.Job, strings.TrimPrefix(doubt, "; but ")))
+	}
 	if last := v.last(); v.Canon.End.Sub(last) > v.lostTime() {
 		out = append(out, fmt.Sprintf("job %s: its series end at %s, %s before the window does: what happened since is not in them", v.Job, v.clock(last), v.Canon.End.Sub(last)))
 	}

@@ -7,16 +7,30 @@ var (
 	// A process cannot use more than its limit, and the average over a window
 	// hides the last tenth. Requests pile up, and are worked off, while that average
 	// is still on its way there and back: what was at the limit within two
-	// windows, and what is well on the way up, counts.
+	// windows, and what is well on the way up and still rising, counts.
 	AtCPULimit = LookAlike{
 		Name: "a CPU at its limit: busy, not blocked",
 		Expr: `max_over_time((contend:cpu / contend:cpu_limit)[{{8x,2m}}:{{1x}}]) > 0.85
-or (contend:cpu > 0.6 * contend:cpu_limit and contend:cpu > 1.25 * contend:cpu:baseline)`,
+or (contend:cpu > 0.6 * contend:cpu_limit and contend:cpu > 1.25 * contend:cpu:baseline
+  and contend:cpu > 1.03 * contend:cpu offset {{2x}})`,
 	}
-	// One period in four throttled is a quota that is felt.
+	// A third of the periods throttled is everyday in many clusters; half of them
+	// is a quota that holds the process.
 	Throttled = LookAlike{
 		Name: "a CPU throttled by its quota",
-		Expr: "contend:cpu_throttled > 0.25",
+		Expr: "contend:cpu_throttled > 0.5",
+	}
+	// Of a wait that was measured, a CPU at its limit is no other explanation,
+	// unless it came there with the wait.
+	CPUCameToLimit = LookAlike{
+		Name: "a CPU that came to its limit: busy, not blocked",
+		Expr: "contend:cpu > 0.85 * contend:cpu_limit and contend:cpu > 1.25 * contend:cpu:baseline",
+	}
+	// Workers that poll a queue or share a lock wait too, most of all when there
+	// is nothing to do.
+	Unaffected = LookAlike{
+		Name: "waits that are not those of requests, which are as few and as fast as before",
+		Expr: "contend:latency < 1.5 * contend:latency:baseline and contend:inflight < 1.5 * clamp_min(contend:inflight:baseline, 1)",
 	}
 	// Without a limit nobody knows whether the CPU is at it: what grew by half is
 	// not flat, where it is more than the fifth of a core that background work
@@ -58,9 +72,11 @@ unless (contend:completions < contend:completions:baseline - 0.5 * contend:infli
 	}
 	// A stream is in flight for as long as its client likes. Requests that take
 	// minutes are a sign of streams where they did so a quarter of an hour ago, of the
-	// job's others too; else they are the trouble itself.
+	// job's others too; else they are the trouble itself. That of the other routes
+	// is known apart: where they got slower, streams do not explain it.
 	Streams = LookAlike{
 		Name: "long-lived streams among the requests in flight",
-		Expr: "contend:streams > 0 and on (job) (max by (job) (contend:streams offset {{15m}}) > 0)",
+		Expr: `contend:streams > 0 and on (job) (max by (job) (contend:streams offset {{15m}}) > 0)
+unless contend:latency > 2 * contend:latency:baseline`,
 	}
 )

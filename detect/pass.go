@@ -115,7 +115,7 @@ func SeverityOf(v *View, share float64) Severity {
 	if v.Cumulative && share >= MaterialShare {
 		return Warning
 	}
-	return severityOfShare(share)
+	return SeverityOfShare(share)
 }
 
 // ConfidenceOf n waiting in view v, which are a share of what is in flight.

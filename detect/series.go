@@ -58,6 +58,18 @@ func (f *Firing) steps() []int64 {
 	return at[from:to]
 }
 
+// lasted is how long the condition held, from its first step to its last.
+func (f *Firing) lasted(v *SeriesView) time.Duration {
+	at := f.steps()
+	if len(at) == 0 {
+		return 0
+	}
+	return time.UnixMilli(at[len(at)-1]).Sub(f.Active) + v.Canon.Timing.Interval
+}
+
+// holdsAt reports whether the condition holds at a step.
+func (f *Firing) holdsAt(t time.Time) bool { return f.heldAt(t) > 0 }
+
 // heldAt is for how many instances the condition held at a step.
 func (f *Firing) heldAt(t time.Time) int {
 	n := 0

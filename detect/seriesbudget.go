@@ -50,7 +50,8 @@ func (r *Report) seriesBudget(lead *Pass, v *SeriesView, all []Finding, cause st
 		rest := inFlight
 		for _, p := range seriesPlaces[1:] {
 			if x, ok := out[p.place]; ok {
-				rest -= min(x, inFlight)
+				out[p.place] = min(x, inFlight)
+				rest -= out[p.place]
 			}
 		}
 		out[PlaceUnexplained] = max(rest, 0)

@@ -18,6 +18,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/contend/contend/ingest/secret"
 )
 
 const (
@@ -58,7 +60,7 @@ func (l *loader) loadURL(ctx context.Context, raw string) *Bundle {
 		l.loadHost(ctx, b, u, &base)
 		return b
 	}
-	name := displayURL(u)
+	name := secret.HideInURL(u)
 	if kind := uselessEndpoint(u.Path); kind != "" {
 		b.fail(name, wrongKind(kind))
 		return b
@@ -93,7 +95,7 @@ func uselessEndpoint(p string) string {
 func urlOrigin(base *url.URL) string {
 	o := *base
 	o.RawQuery = ""
-	return strings.TrimSuffix(strings.TrimSuffix(displayURL(&o), "/"), pprofPath)
+	return strings.TrimSuffix(strings.TrimSuffix(secret.HideInURL(&o), "/"), pprofPath)
 }
 
 // querySeconds is how long the server was asked to sample for.
@@ -142,11 +144,11 @@ func (l *loader) loadHost(ctx context.Context, b *Bundle, arg, base *url.URL) {
 		wg.Go(func() { l.loadWindow(ctx, &parts[i], base, kind, origin) })
 	}
 	goroutine := endpoint(base, "goroutine", "")
-	first, err := l.fetch(ctx, goroutine, displayURL(goroutine), 0)
+	first, err := l.fetch(ctx, goroutine, secret.HideInURL(goroutine), 0)
 	if err != nil {
 		cancel()
 		wg.Wait()
-		b.fail(displayURL(arg), err)
+		b.fail(secret.HideInURL(arg), err)
 		b.addReading(first, origin)
 		return
 	}
@@ -158,14 +160,14 @@ func (l *loader) loadHost(ctx context.Context, b *Bundle, arg, base *url.URL) {
 	if err := sleep(ctx, time.Until(start.Add(l.window))); err != nil {
 		return
 	}
-	later := displayURL(goroutine) + l.later()
+	later := secret.HideInURL(goroutine) + l.later()
 	second, err := l.fetch(ctx, goroutine, later, 0)
 	if b.addLesser(later, second, err, origin); err != nil {
 		return
 	}
 
 	text := endpoint(base, "goroutine", "debug=2")
-	name := displayURL(text)
+	name := secret.HideInURL(text)
 	var total int64
 	for _, s := range second.snapshots {
 		total = max(total, s.Loss.Read)
@@ -200,11 +202,11 @@ func (l *loader) later() string { return fmt.Sprintf(", %v later", l.window) }
 func (l *loader) loadWindow(ctx context.Context, b *Bundle, base *url.URL, kind, origin string) {
 	seconds := int(max(1, (l.window+time.Second-1)/time.Second))
 	u := endpoint(base, kind, "seconds="+strconv.Itoa(seconds))
-	name := displayURL(u)
+	name := secret.HideInURL(u)
 	r, err := l.fetch(ctx, u, name, l.window)
 	if statusOf(err) == http.StatusBadRequest {
 		u = endpoint(base, kind, "")
-		name = displayURL(u)
+		name = secret.HideInURL(u)
 		r, err = l.fetch(ctx, u, name, 0)
 		if err == nil {
 			b.addReading(r, origin)
@@ -235,34 +237,16 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// withoutReferer is c, but tells no host that it is redirected to where it came
-// from: a URL's query may hold a token.
-func withoutReferer(c *http.Client) *http.Client {
-	out := *c
-	out.CheckRedirect = func(req *http.Request, via []*http.Request) error {
-		req.Header.Del("Referer")
-		if c.CheckRedirect != nil {
-			return c.CheckRedirect(req, via)
-		}
-		if len(via) >= maxRedirects {
-			return fmt.Errorf("stopped after %d redirects", maxRedirects)
-		}
-		return nil
-	}
-	return &out
-}
-
-const maxRedirects = 10 // as net/http's own
-
 // fetch reads the profile at u. sampling is how long the server takes for it
 // by its nature. name, and every error, is free of credentials.
 func (l *loader) fetch(ctx context.Context, u *url.URL, name string, sampling time.Duration) (r *reading, err error) {
-	sent := newSecrets(u)
+	sent := &secret.Sent{}
+	sent.AddURL(u)
 	defer func() {
-		err = sent.hideError(err)
+		err = hideError(sent, err)
 		for _, s := range r.snapshots {
 			for i, w := range s.Warnings {
-				s.Warnings[i] = sent.hide(w)
+				s.Warnings[i] = hide(sent, w)
 			}
 		}
 	}()
@@ -274,7 +258,7 @@ func (l *loader) fetch(ctx context.Context, u *url.URL, name string, sampling ti
 	patience := time.AfterFunc(sampling+l.headerTimeout, func() { giveUp(errTimeout) })
 	defer patience.Stop()
 
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaderField: sent.addHeader})
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaderField: sent.AddHeader})
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return &reading{}, errors.New("expected a URL such as http://HOST:PORT, saw one that cannot be requested")
@@ -282,13 +266,13 @@ func (l *loader) fetch(ctx context.Context, u *url.URL, name string, sampling ti
 	req.Header.Set("User-Agent", "contend")
 	resp, err := l.http.Do(req)
 	if err != nil {
-		return &reading{}, requestError(ctx, u, err)
+		return &reading{}, requestError(ctx, u, wanted(u), err)
 	}
 	defer resp.Body.Close()
 	patience.Stop()
 	now := time.Now().UTC()
 	if resp.StatusCode != http.StatusOK {
-		return &reading{}, newStatusError(resp, sent)
+		return &reading{}, newStatusError(resp, u, wanted(u), sent)
 	}
 	body := &countingReader{r: resp.Body}
 	r, err = l.read(name, body)
@@ -298,11 +282,25 @@ func (l *loader) fetch(ctx context.Context, u *url.URL, name string, sampling ti
 		}
 	}
 	if _, ok := errors.AsType[*notProfile](err); ok && movedFrom(resp, u) {
-		err = fmt.Errorf("redirected to %s: %w", displayURL(resp.Request.URL), err)
+		err = fmt.Errorf("redirected to %s: %w", secret.HideInURL(resp.Request.URL), err)
 	} else if err != nil && timedOut(context.Cause(ctx)) {
 		err = slowAnswer(body.n, time.Since(start), r.some())
 	}
 	return r, err
+}
+
+// metrics is what errors call what Prometheus scrapes.
+const metrics = "metrics"
+
+// wanted is what an address is asked for, as errors call it.
+func wanted(u *url.URL) string {
+	switch kind := path.Base(u.Path); kind {
+	case "goroutine", "block", "mutex":
+		return "a " + kind + " profile"
+	case metrics:
+		return metrics
+	}
+	return "a profile"
 }
 
 // slowAnswer is the error for an answer that began and did not end in time.
@@ -350,9 +348,11 @@ func statusOf(err error) int {
 // sendQuit is the last resort, which costs the process.
 const sendQuit = "send it SIGQUIT, which ends it, and give its output"
 
-func newStatusError(resp *http.Response, sent *secrets) error {
+// newStatusError is for an answer other than 200 from u, or from where that
+// redirects to, where want was expected.
+func newStatusError(resp *http.Response, u *url.URL, want string, sent *secret.Sent) error {
 	code := resp.StatusCode
-	saw := fmt.Sprintf("expected a profile, saw %d %s", code, http.StatusText(code))
+	saw := fmt.Sprintf("expected %s, saw %d %s", want, code, http.StatusText(code))
 	said := firstLine(resp, sent)
 	if said != "" {
 		saw += " (" + said + ")"
@@ -361,22 +361,27 @@ func newStatusError(resp *http.Response, sent *secrets) error {
 	switch {
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		try = "give credentials with --http.config.file"
+	case code == http.StatusNotFound && want == metrics:
+		try = "check host, port and path"
 	case code == http.StatusNotFound:
 		try = `check host, port and path, and that the service has import _ "net/http/pprof"`
 	case strings.Contains(said, "HTTPS server"):
 		try = "https:// in place of http://"
 	case code >= 300 && code < 400:
-		if to, err := resp.Location(); err == nil {
-			saw += " to " + displayURL(to)
-		}
 		try = "the address it redirects to, or follow_redirects in --http.config.file"
+		if to, err := resp.Location(); err == nil && secret.SameHost(u, to) {
+			saw += " to " + secret.HideInURL(to)
+		} else if err == nil {
+			saw += ", a redirect to another host, " + secret.HideInURL(to)
+			try = "that address if you trust it with the credentials, or other ones where it is a login page"
+		}
 	}
 	return &statusError{code, saw + "; try: " + try}
 }
 
 // firstLine is how a server explains its status in plain text, "" where it
 // sends HTML or the like. sent is not shown again.
-func firstLine(resp *http.Response, sent *secrets) string {
+func firstLine(resp *http.Response, sent *secret.Sent) string {
 	kind := resp.Header.Get("Content-Type")
 	if kind != "" && !strings.HasPrefix(kind, "text/plain") {
 		return ""
@@ -397,13 +402,13 @@ func firstLine(resp *http.Response, sent *secrets) string {
 	if strings.EqualFold(line, http.StatusText(resp.StatusCode)) {
 		return ""
 	}
-	line = sent.hideQuote(line)
+	line = hideQuote(sent, line)
 	return strings.ToValidUTF8(line[:min(len(line), longest)], "")
 }
 
-// requestError says why there was no answer from u. The URL that net/http puts
-// before its errors is dropped: it may hold credentials.
-func requestError(ctx context.Context, u *url.URL, err error) error {
+// requestError says why there was no answer from u, where want was expected. The
+// URL that net/http puts before its errors is dropped: it may hold credentials.
+func requestError(ctx context.Context, u *url.URL, want string, err error) error {
 	if ue, ok := errors.AsType[*url.Error](err); ok {
 		err = ue.Err
 	}
@@ -415,23 +420,23 @@ func requestError(ctx context.Context, u *url.URL, err error) error {
 	hungUp := errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	switch {
 	case timedOut(cause):
-		return errors.New("expected a profile, saw no answer in time; the process may be too busy to answer: try again, or " + sendQuit)
+		return fmt.Errorf("expected %s, saw no answer in time; the process may be too busy to answer: try again, or "+sendQuit, want)
 	case cause != nil:
 		return fmt.Errorf("interrupted: %w", cause)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return errors.New("expected a profile, saw the connection refused: nothing listens there; check host and port, or forward the port")
+		return fmt.Errorf("expected %s, saw the connection refused: nothing listens there; check host and port, or forward the port", want)
 	case noHost:
-		return fmt.Errorf("expected a profile, but the host has no address: %s; check its name", scrub(err.Error()))
+		return fmt.Errorf("expected %s, but the host has no address: %s; check its name", want, secret.Scrub(err.Error()))
 	case badCert:
-		return fmt.Errorf("expected a profile, but the server's certificate is not trusted: %s; give its authority as tls_config in --http.config.file", scrub(err.Error()))
+		return fmt.Errorf("expected %s, but the server's certificate is not trusted: %s; give its authority as tls_config in --http.config.file", want, secret.Scrub(err.Error()))
 	case noTLS || strings.Contains(err.Error(), "HTTP response to HTTPS client"):
-		return errors.New("expected a profile, but the server does not speak TLS on this port; try http:// in place of https://")
+		return fmt.Errorf("expected %s, but the server does not speak TLS on this port; try http:// in place of https://", want)
 	case u.Scheme == "http" && (hungUp || strings.Contains(err.Error(), tlsAlert)):
-		return errors.New("expected a profile, saw the connection closed without an answer to HTTP; if the port speaks TLS, try https:// in place of http://, else see the service's log")
+		return fmt.Errorf("expected %s, saw the connection closed without an answer to HTTP; if the port speaks TLS, try https:// in place of http://, else see the service's log", want)
 	case isNet && ne.Timeout():
-		return errors.New("expected a profile, saw no answer in time; check that the host can be reached from here")
+		return fmt.Errorf("expected %s, saw no answer in time; check that the host can be reached from here", want)
 	}
-	return fmt.Errorf("expected a profile, but the request failed: %s; check host, port and --http.config.file", scrub(err.Error()))
+	return fmt.Errorf("expected %s, but the request failed: %s; check host, port and --http.config.file", want, secret.Scrub(err.Error()))
 }
 
 // tlsAlert is how net/http quotes an answer that is an alert of TLS (content

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -147,7 +148,7 @@ func TestLoadHostPartly(t *testing.T) {
 			"3+2", "mutex", ""},
 		{"block forbidden", map[string]http.HandlerFunc{p + "goroutine": small, p + "mutex": serve(contentionProto(t, "b1", t0, time.Second)),
 			p + "block": func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no", http.StatusForbidden) }},
-			"3+1", "", "/debug/pprof/block?seconds=1: expected a profile, saw 403 Forbidden (no) | --http.config.file"},
+			"3+1", "", "/debug/pprof/block?seconds=1: expected a block profile, saw 403 Forbidden (no) | --http.config.file"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -179,6 +180,69 @@ func TestLoadHostPartly(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A process' metrics are one scrape of it, packed or not.
+func TestLoadMetricsURL(t *testing.T) {
+	t.Parallel()
+	const page = "# TYPE requests counter\nrequests_total{code=\"200\"} 7\nup{job=\"shop\",instance=\"a:1\"} 1\n"
+	packed := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Write(gz([]byte(page)))
+	}
+	s := fakePprof(t, map[string]http.HandlerFunc{
+		"/metrics":        serve([]byte(page)),
+		"/packed/metrics": packed,
+		"/file/metrics":   serve(gz([]byte(page))),
+		"/login/metrics": func(w http.ResponseWriter, r *http.Request) {
+			if user, password, _ := r.BasicAuth(); user != "me" || password != "hunter2" {
+				http.Error(w, "who are you", http.StatusUnauthorized)
+				return
+			}
+			packed(w, r) // HTTPClient's client takes none off
+		},
+	})
+	client, err := HTTPClient(write(t, t.TempDir(), "http.yml", []byte("basic_auth: {username: me, password: hunter2}\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		path   string
+		client *http.Client
+	}{
+		{"/metrics", nil}, {"/metrics?token=hunter2", nil}, {"/packed/metrics", nil}, {"/file/metrics", nil}, {"/login/metrics", client},
+	} {
+		before := time.Now().Truncate(time.Millisecond)
+		b := Load(t.Context(), []string{s.URL + tt.path}, Options{HTTP: tt.client})
+		name := s.URL + strings.Replace(tt.path, "hunter2", "xxxxx", 1)
+		if len(b.Failures)+len(b.Unused) != 0 || len(b.Read) != 1 || b.Read[0].Name != name || b.Read[0].Loaded.Samples != 2 {
+			t.Errorf("%s: read %+v, failures %v, unused %v", tt.path, b.Read, b.Failures, b.Unused)
+			continue
+		}
+		got := map[string]float64{}
+		for _, c := range b.Samples.All() {
+			if len(c.T) != 1 || c.T[0] < before.UnixMilli() || c.T[0] > time.Now().UnixMilli() {
+				t.Errorf("%s: %s has times %v, want that of the request", tt.path, c.Labels, c.T)
+				continue
+			}
+			got[c.Labels.String()] = c.V[0]
+		}
+		want := map[string]float64{
+			fmt.Sprintf(`{__name__="requests_total", code="200", instance=%q, job="scrape"}`, name): 7,
+			`{__name__="up", instance="a:1", job="shop"}`:                                           1,
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", tt.path, got, want)
+		}
+	}
+	b := Load(t.Context(), []string{s.URL + "/login/metrics", s.URL + "/metrics"}, Options{})
+	if len(b.Failures) != 1 || len(b.Read) != 1 {
+		t.Fatalf("read %v, failures %v; want one of each", b.Read, b.Failures)
+	}
+	if got, want := b.Failures[0].Err.Error(), "expected metrics, saw 401 Unauthorized (who are you); try: give credentials with --http.config.file"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
@@ -225,9 +289,11 @@ func TestLoadURLBad(t *testing.T) {
 	}
 	closed.Close()
 	tests := []struct{ name, url, want string }{
-		{"401", s.URL + "/401/goroutine", "expected a profile, saw 401 Unauthorized (who are you); try: give credentials with --http.config.file"},
+		{"401", s.URL + "/401/goroutine", "expected a goroutine profile, saw 401 Unauthorized (who are you); try: give credentials with --http.config.file"},
 		{"403", s.URL + "/403/goroutine", "saw 403 Forbidden; try: give credentials with --http.config.file"},
 		{"404", s.URL + "/404/goroutine", `saw 404 Not Found | import _ "net/http/pprof"`},
+		{"404 metrics", s.URL + "/404/metrics", "expected metrics, saw 404 Not Found (404 page not found); try: check host, port and path"},
+		{"404 other", s.URL + "/404/x", `expected a profile, saw 404 Not Found | import _ "net/http/pprof"`},
 		{"404 host", s.URL, `saw 404 Not Found | import _ "net/http/pprof"`},
 		{"500", s.URL + "/500/goroutine", "saw 500 Internal Server Error (panic at https://db/?xxxxx) | SIGQUIT"},
 		{"HTML", s.URL + "/html/goroutine", "expected a goroutine, block or mutex profile | saw HTML | try the address with credentials"},
@@ -235,8 +301,8 @@ func TestLoadURLBad(t *testing.T) {
 		{"login page", s.URL + "/moved/goroutine", "redirected to " + s.URL + "/login?state=hunter2&key=xxxxx: | saw HTML"},
 		{"loop", s.URL + "/loop/goroutine", "request failed: | 10 redirects"},
 		{"broken redirect", s.URL + "/broken/goroutine", "request failed: | Location"},
-		{"hang", s.URL + "/hang/goroutine", "expected a profile, saw no answer in time | try again"},
-		{"hang host", s.URL + "/hang/debug/pprof/", "expected a profile, saw no answer in time"},
+		{"hang", s.URL + "/hang/goroutine", "expected a goroutine profile, saw no answer in time | try again"},
+		{"hang host", s.URL + "/hang/debug/pprof/", "expected a goroutine profile, saw no answer in time"},
 		{"cut off", s.URL + "/cutoff/goroutine", "expected a whole file or answer, saw one that is cut off after | unexpected EOF; take it again"},
 		{"bomb", s.URL + "/bomb/goroutine", "unpacked to more than 1 MiB | --max-bytes"},
 		{"metrics", s.URL + "/metrics", "expected Prometheus text with samples, saw none"},

@@ -9,16 +9,17 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/google/pprof/profile"
+
+	"github.com/contend/contend/ingest/secret"
 )
 
 // Request is one GET that Get makes.
 type Request struct {
 	URL      *url.URL
-	Want     string        // what errors say was expected, such as "metrics"; "" is "a profile"
+	Want     string        // what errors say was expected: "metrics", "a block profile"
 	Accept   string        // the header, "" for none
 	MaxBytes int64         // of the answer, unpacked
 	Timeout  time.Duration // for the whole answer
@@ -29,17 +30,13 @@ type Request struct {
 // no credentials in it and says what to try; StatusOf tells its status. A nil
 // client is a plain one.
 func Get(ctx context.Context, client *http.Client, r Request) (data []byte, contentType string, err error) {
-	sent := newSecrets(r.URL)
-	defer func() {
-		err = sent.hideError(err)
-		if err != nil && r.Want != "" {
-			err = &hiddenError{strings.Replace(err.Error(), "expected a profile", "expected "+r.Want, 1), err}
-		}
-	}()
+	sent := &secret.Sent{}
+	sent.AddURL(r.URL)
+	defer func() { err = hideError(sent, err) }()
 	start := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, errTimeout)
 	defer cancel()
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaderField: sent.addHeader})
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaderField: sent.AddHeader})
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL.String(), nil)
 	if err != nil {
 		return nil, "", errors.New("expected a URL such as http://HOST:PORT, saw one that cannot be requested")
@@ -51,26 +48,26 @@ func Get(ctx context.Context, client *http.Client, r Request) (data []byte, cont
 	if client == nil {
 		client = &http.Client{}
 	}
-	resp, err := withoutReferer(client).Do(req)
+	resp, err := secret.WithoutReferer(client).Do(req)
 	if err != nil {
-		return nil, "", requestError(ctx, r.URL, err)
+		return nil, "", requestError(ctx, r.URL, r.Want, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, "", newStatusError(resp, sent)
+		return nil, "", newStatusError(resp, r.URL, r.Want, sent)
 	}
 	data, err = io.ReadAll(io.LimitReader(resp.Body, r.MaxBytes+1))
 	switch {
 	case int64(len(data)) > r.MaxBytes:
-		return nil, "", fmt.Errorf("expected a profile of at most %s, saw more", bytesText(r.MaxBytes))
+		return nil, "", fmt.Errorf("expected %s of at most %s, saw more", r.Want, bytesText(r.MaxBytes))
 	case err == nil:
 		return data, resp.Header.Get("Content-Type"), nil
 	case timedOut(context.Cause(ctx)):
-		return nil, "", fmt.Errorf("expected a profile, saw an answer that was still arriving: %s in %.0f s", bytesText(int64(len(data))), time.Since(start).Seconds())
+		return nil, "", fmt.Errorf("expected %s, saw an answer that was still arriving: %s in %.0f s", r.Want, bytesText(int64(len(data))), time.Since(start).Seconds())
 	case ctx.Err() != nil:
 		return nil, "", fmt.Errorf("interrupted: %w", context.Cause(ctx))
 	}
-	return nil, "", fmt.Errorf("expected a profile, saw an answer that was cut off after %s: %s", bytesText(int64(len(data))), scrub(err.Error()))
+	return nil, "", fmt.Errorf("expected %s, saw an answer that was cut off after %s: %s", r.Want, bytesText(int64(len(data))), secret.Scrub(err.Error()))
 }
 
 // StatusOf is the HTTP status of the answer that an error of Get is about, 0
@@ -79,21 +76,61 @@ func StatusOf(err error) int { return statusOf(err) }
 
 // ParseProfile parses a pprof protobuf, gzipped or not, within the limits of
 // Load: one that would take the parser out of all proportion to its size is
-// refused.
-func ParseProfile(data []byte) (*profile.Profile, error) {
+// refused. want is what errors say was expected, as in Request.
+func ParseProfile(data []byte, want string) (*profile.Profile, error) {
 	in := &source{r: bytes.NewReader(data), limit: defaultMaxProfile}
-	head, complete, err := in.unpack()
-	if err != nil {
+	if kind, saw, err := in.describe(); err != nil {
 		return nil, err
-	}
-	if kind, why := sniff(head, complete); why != nil {
-		return nil, why
 	} else if kind != proto {
-		return nil, errors.New("expected a pprof profile in protobuf, saw text")
+		return nil, otherAnswer(want, saw)
 	}
 	unpacked, err := in.all(defaultMaxProfile)
+	if errors.Is(in.err, errTooLarge) {
+		return nil, fmt.Errorf("expected %s of at most %s unpacked, saw more", want, bytesText(in.limit))
+	}
 	if err != nil {
 		return nil, err
 	}
 	return parseProto(unpacked)
+}
+
+// CheckDump says what an answer is where it is no text dump of goroutines.
+func CheckDump(data []byte) error {
+	if bytes.HasPrefix(data, []byte("goroutine ")) {
+		return nil
+	}
+	in := &source{r: bytes.NewReader(data), limit: defaultMaxProfile}
+	_, saw, err := in.describe()
+	if err != nil {
+		return err
+	}
+	return otherAnswer("a goroutine dump", saw)
+}
+
+// describe is what an input holds, also in words.
+func (s *source) describe() (kind content, saw string, err error) {
+	head, complete, err := s.unpack()
+	if deep, ok := errors.AsType[*notProfile](err); ok {
+		return other, deep.saw, nil
+	} else if err != nil {
+		return other, "", err
+	}
+	kind, why := sniff(head, complete)
+	switch {
+	case why != nil:
+		return kind, why.saw, nil
+	case kind == proto:
+		return kind, "a profile in protobuf", nil
+	case kind == contention:
+		return kind, "a block or mutex profile as text", nil
+	case kind == dump:
+		return kind, "text with goroutines", nil
+	case kind == samples:
+		return kind, "Prometheus series", nil
+	}
+	return kind, "other text", nil
+}
+
+func otherAnswer(want, saw string) error {
+	return fmt.Errorf("expected %s, saw %s; check that net/http/pprof answers at that address, and give credentials with --http.config.file if it asks for them", want, saw)
 }

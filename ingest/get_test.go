@@ -46,12 +46,12 @@ func TestGet(t *testing.T) {
 		status                int
 		timeout               time.Duration
 	}{
-		{path: "/ok", data: "text/plain"},
+		{path: "/ok", want: "metrics", data: "text/plain"},
 		{path: "/endless", want: "metrics", err: "expected metrics of at most 1000 bytes, saw more"},
-		{path: "/endless", err: "expected a profile of at most 1000 bytes, saw more"},
+		{path: "/endless", want: "a block profile", err: "expected a block profile of at most 1000 bytes, saw more"},
 		{path: "/stuck", want: "metrics", timeout: 50 * time.Millisecond, err: "expected metrics, saw an answer that was still arriving: 3 bytes in 0 s"},
-		{path: "/cut", err: "expected a profile, saw an answer that was cut off after 3 bytes: unexpected EOF"},
-		{path: "/silent", timeout: 50 * time.Millisecond, err: "expected a profile, saw no answer in time; the process may be too busy to answer: try again, or " + sendQuit},
+		{path: "/cut", want: "a goroutine dump", err: "expected a goroutine dump, saw an answer that was cut off after 3 bytes: unexpected EOF"},
+		{path: "/silent", want: "a profile", timeout: 50 * time.Millisecond, err: "expected a profile, saw no answer in time; the process may be too busy to answer: try again, or " + sendQuit},
 		{path: "/login", want: "metrics", status: 401, err: "expected metrics, saw 401 Unauthorized (xxxxx is wrong); try: give credentials with --http.config.file"},
 	} {
 		u, err := url.Parse(server.URL + tt.path)
@@ -72,7 +72,7 @@ func TestGet(t *testing.T) {
 func TestParseProfile(t *testing.T) {
 	t.Parallel()
 	packed := lookup(t, "goroutine", 0)
-	p, err := ParseProfile(packed)
+	p, err := ParseProfile(packed, "a profile")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,19 +80,54 @@ func TestParseProfile(t *testing.T) {
 	if err := p.WriteUncompressed(&plain); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := ParseProfile(plain.Bytes()); err != nil || len(again.Sample) != len(p.Sample) {
+	if again, err := ParseProfile(plain.Bytes(), "a profile"); err != nil || len(again.Sample) != len(p.Sample) {
 		t.Errorf("without gzip: %v", err)
 	}
-	for name, data := range map[string][]byte{
-		"nothing":   nil,
-		"a dump":    []byte(dumpText),
-		"text form": []byte(contentionText),
-		"HTML":      []byte("<html></html>"),
-		"cut off":   packed[:len(packed)/2],
-		"a bomb":    gz(bytes.Repeat([]byte{fieldSample<<3 | 2, 0}, maxParsed/messageMemory+1)),
+	const try = "; check that net/http/pprof answers at that address, and give credentials with --http.config.file if it asks for them"
+	for _, tt := range []struct {
+		name string
+		data []byte
+		want string
+	}{
+		{"nothing", nil, "expected a mutex profile, saw an empty input" + try},
+		{"a dump", []byte(dumpText), "expected a mutex profile, saw text with goroutines" + try},
+		{"text form", []byte(contentionText), "expected a mutex profile, saw a block or mutex profile as text" + try},
+		{"HTML", []byte("<html></html>"), "expected a mutex profile, saw HTML (a login or an error page?)" + try},
+		{"series", []byte("# TYPE a gauge\na 1\n"), "expected a mutex profile, saw Prometheus series" + try},
+		{"text in colour", []byte("\x1b[31mprofiling is off\x1b[0m\n"), "expected a mutex profile, saw other text" + try},
+		{"noise", []byte("\x00\xff\x00\xff"), "expected a mutex profile, saw binary data that is no pprof profile" + try},
+		{"gzip in gzip in gzip", gz(gz(gz(packed))), "expected a mutex profile, saw gzip within gzip, more than 2 deep" + try},
+		{"cut off", packed[:len(packed)/2], "expected a whole gzip file, saw one that is cut off or damaged | take it again"},
+		{"a bomb", gz(bytes.Repeat([]byte{fieldSample<<3 | 2, 0}, maxParsed/messageMemory+1)), "expected a pprof profile as a process writes it, saw one that would take more than"},
 	} {
-		if p, err := ParseProfile(data); err == nil || p != nil {
-			t.Errorf("%s: no error", name)
+		p, err := ParseProfile(tt.data, "a mutex profile")
+		if err == nil || p != nil {
+			t.Errorf("%s: no error", tt.name)
+			continue
 		}
+		wantParts(t, err.Error(), tt.want)
+	}
+}
+
+func TestCheckDump(t *testing.T) {
+	t.Parallel()
+	if err := CheckDump([]byte(dumpText)); err != nil {
+		t.Error(err)
+	}
+	for _, tt := range []struct {
+		data []byte
+		saw  string
+	}{
+		{lookup(t, "goroutine", 0), "a profile in protobuf"},
+		{[]byte("sorry\n" + dumpText), "text with goroutines"},
+		{[]byte("\x1b[1mno\x1b[0m"), "other text"},
+		{[]byte("<html></html>"), "HTML (a login or an error page?)"},
+	} {
+		err := CheckDump(tt.data)
+		if err == nil {
+			t.Errorf("%s: no error", tt.saw)
+			continue
+		}
+		wantParts(t, err.Error(), "expected a goroutine dump, saw "+tt.saw+"; check that net/http/pprof answers")
 	}
 }

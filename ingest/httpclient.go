@@ -6,6 +6,8 @@ import (
 	"regexp"
 
 	"github.com/prometheus/common/config"
+
+	"github.com/contend/contend/ingest/secret"
 )
 
 // quotedValue is how the YAML package shows a value of a wrong type, which
@@ -15,7 +17,8 @@ var quotedValue = regexp.MustCompile("`[^`]*`")
 // HTTPClient makes a client for Options.HTTP from a file with credentials and
 // TLS settings, in the format of promtool's --http.config.file
 // (https://prometheus.io/docs/prometheus/latest/configuration/promtool/).
-// Paths in it are relative to it.
+// Paths in it are relative to it. The client follows no redirect to another
+// host, which would be sent the credentials: see secret.OnSameHost.
 func HTTPClient(configFile string) (*http.Client, error) {
 	c, _, err := config.LoadHTTPConfigFile(configFile)
 	if err != nil {
@@ -25,9 +28,9 @@ func HTTPClient(configFile string) (*http.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s; check the files it names", configFile, hideValues(err))
 	}
-	return client, nil
+	return secret.OnSameHost(client), nil
 }
 
 func hideValues(err error) string {
-	return quotedValue.ReplaceAllString(scrub(err.Error()), "`"+redacted+"`")
+	return quotedValue.ReplaceAllString(secret.Scrub(err.Error()), "`"+secret.Redacted+"`")
 }

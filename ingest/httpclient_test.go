@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -43,6 +44,61 @@ func TestHTTPClient(t *testing.T) {
 		t.Fatalf("got %+v", b)
 	}
 	wantParts(t, b.Failures[0].Err.Error(), "401 Unauthorized (who are xxxxx)")
+}
+
+// Credentials stay on the host they are for.
+func TestHTTPClientRedirects(t *testing.T) {
+	t.Parallel()
+	var elsewhere atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		elsewhere.Add(1)
+		io.WriteString(w, dumpText)
+	}))
+	t.Cleanup(other.Close)
+	away := http.RedirectHandler(other.URL+"/login?token=hunter2", http.StatusFound)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/dump", func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "me" || password != "hunter2" || r.Header.Get("X-Api-Key") != "hunter3" {
+			t.Errorf("the host itself was sent %v", r.Header)
+		}
+		io.WriteString(w, dumpText)
+	})
+	mux.Handle("/away", away)
+	mux.Handle("/debug/pprof/", away)
+	mux.Handle("/later", http.RedirectHandler("/away", http.StatusFound))
+	mux.Handle("/moved", http.RedirectHandler("/dump", http.StatusFound))
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	file := write(t, t.TempDir(), "http.yml", []byte("basic_auth: {username: me, password: hunter2}\nhttp_headers: {X-Api-Key: {secrets: [hunter3]}}\n"))
+	client, err := HTTPClient(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const refused = ", saw 302 Found, a redirect to another host, "
+	try := other.URL + "/login?token=xxxxx; try: that address if you trust it with the credentials, or other ones where it is a login page"
+	for path, want := range map[string]string{
+		"/away":                  "expected a profile" + refused + try,
+		"/later":                 "expected a profile" + refused + try,
+		"/debug/pprof/block":     "expected a block profile" + refused + try,
+		"/debug/pprof/goroutine": "expected a goroutine profile" + refused + try,
+		"":                       "expected a goroutine profile" + refused + try,
+		"/moved":                 "",
+	} {
+		b := hostLoader(Options{HTTP: client}).load(t.Context(), []string{s.URL + path})
+		switch {
+		case want == "" && (len(b.Failures) != 0 || len(b.Snapshots) != 1):
+			t.Errorf("%s: got %+v", path, b)
+		case want != "" && (len(b.Failures) != 1 || b.Failures[0].Err.Error() != want):
+			t.Errorf("%s: failures %v, want %s", path, b.Failures, want)
+		}
+	}
+	if n := elsewhere.Load(); n != 0 {
+		t.Errorf("%d requests to another host", n)
+	}
+	// A client without credentials has none to keep.
+	if b := Load(t.Context(), []string{s.URL + "/away"}, Options{}); len(b.Failures) != 0 || elsewhere.Load() != 1 {
+		t.Errorf("without credentials: %v", b.Failures)
+	}
 }
 
 func TestHTTPClientBad(t *testing.T) {

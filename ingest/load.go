@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/contend/contend/ingest/secret"
 	"github.com/contend/contend/ingest/series/memory"
 )
 
@@ -73,7 +74,7 @@ func newLoader(opt Options) *loader {
 	if l.http == nil {
 		l.http = &http.Client{}
 	}
-	l.http = withoutReferer(l.http)
+	l.http = secret.WithoutReferer(l.http)
 	if l.window <= 0 {
 		l.window = defaultSeconds * time.Second
 	}

@@ -45,10 +45,10 @@ func (f *seriesFlags) add(cmd *cobra.Command) {
 	f.factor = number{least: 1, most: 10_000, want: "how many times faster than the clock, 1 to 10000"}
 	flags := cmd.Flags()
 	flags.StringVar(&f.prometheus, "prometheus", "", "ask the Prometheus-compatible API at `URL` for series (Thanos, Mimir, Cortex, VictoriaMetrics too)")
-	flags.StringVar(&f.selector, "selector", "", "look at the series that match `MATCHERS`, such as 'job=\"gateway\"'")
+	flags.StringVar(&f.selector, "selector", "", "look at the series that match `MATCHERS`, such as 'job=\"gateway\"' (default all jobs)")
 	flags.Var(&f.since, "since", "look at the last `DURATION` of series, as 2h or 30m (default 1h of a server, all of a file)")
 	flags.Var(&f.until, "until", "end at `TIME`, as 2026-11-12T09:30:00Z (default now, or the end of a file)")
-	flags.StringArrayVar(&f.signals, "signal", nil, "take PromQL for a signal that is not found by itself, `NAME=PROMQL` (repeatable)")
+	flags.StringArrayVar(&f.signals, "signal", nil, "take PromQL for a signal that is not found by itself, `NAME=PROMQL`, by job and instance (repeatable)")
 	flags.Var(&f.factor, "clock-factor", "read series of a scenario that runs `N` times faster than the clock on the wall (default what a bundle says, else 1)")
 	flags.StringVar(&f.config, "config", "", "`FILE` that maps a service's own metrics to signals (default contend.yaml, where it is there)")
 }

@@ -14,16 +14,19 @@ var signals = []detect.Signal{{
 and (contend:inflight > 2 * contend:inflight:baseline and contend:inflight >= 5
   or contend:cpu_wait > 0.2 * contend:inflight and contend:cpu_wait >= 3
   or contend:latency > 2 * contend:latency:baseline
-  or contend:cpu_throttled > 0.5)`,
+  or (contend:cpu_throttled > 0.5 unless contend:inflight unless contend:latency))`,
 	For:        "2x,30s",
 	KeepFiring: "8x,2m",
 	Severity:   detect.Warning,
 	Value:      "cores busy",
-	Thresholds: "nine tenths of the limit as the mean of a window is at it, and healthy services run at seven; half of the periods throttled is a quota that holds the process, which alone is a queue; twice the in-flight or latency of before is a queue",
+	Thresholds: "nine tenths of the limit as the mean of a window is at it, and healthy services run at seven; half of the periods throttled is a quota that holds the process, and stands for a queue where neither requests in flight nor latency are known; twice the in-flight or latency of before is a queue",
 }}
 
 func runSeries(p *detect.Pass) error {
 	v := p.Series
+	if !v.Has("inflight") && !v.Has("latency") && !v.Has("cpu_throttled") {
+		return fmt.Errorf("%s, and neither requests in flight nor latency are known: whether anything queues cannot be seen", none(v))
+	}
 	p.ReportAlerts(none(v), func(f *detect.Firing) detect.Finding {
 		cpu, worst := f.Worst, f.At
 		out := detect.Finding{Wait: "cpu", Unit: detect.Requests, Weight: 1}
@@ -37,6 +40,7 @@ func runSeries(p *detect.Pass) error {
 			out.Total, out.Requests = detect.Round(now), detect.Whole(now)
 			out.Blocked = detect.Round(max(now-waits, 0))
 			out.Weight = out.Blocked / out.Total
+			out.Severity = detect.SeverityOfShare(out.Weight)
 		}
 		limit, known := v.Of("cpu_limit", f.Instance, worst)
 		what := "at the CPU limit"

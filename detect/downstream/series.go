@@ -15,7 +15,7 @@ and contend:dependency_wait > 2 * contend:dependency_wait:baseline
 and (contend:dependency_wait > 0.5 * contend:inflight or contend:dependency_wait unless contend:inflight)`,
 	Unless: []detect.LookAlike{
 		{Name: "more calls to a dependency that is as fast as before", Expr: "contend:dependency_latency < 2 * contend:dependency_latency:baseline"},
-		detect.AtCPULimit, detect.Throttled,
+		detect.Unaffected, detect.CPUCameToLimit,
 	},
 	For:        "2x,30s",
 	KeepFiring: "8x,2m",
@@ -26,6 +26,9 @@ and (contend:dependency_wait > 0.5 * contend:inflight or contend:dependency_wait
 
 func runSeries(p *detect.Pass) error {
 	v := p.Series
+	if !v.Has("dependency_wait:baseline") {
+		return detect.ErrNoHistory
+	}
 	p.ReportAlerts(v.MostOf("dependency_wait", "waited for a dependency"), func(f *detect.Firing) detect.Finding {
 		out := v.WaitFinding(f, "dependency_wait")
 		out.Wait = string(stacks.Socket)

@@ -35,6 +35,9 @@ and on (job) (avg by (job) (contend:arrivals) > 2 * contend:arrivals:mean_peak)`
 		Unless: []detect.LookAlike{{
 			Name: "requests that were held up and finish together: completions stand for arrivals here, since nothing counts those that begin",
 			Expr: "contend:completions == contend:arrivals and contend:latency > 2 * contend:latency:baseline unless contend:inflight",
+		}, {
+			Name: "a counter that began again above zero: neither CPU nor requests in flight moved",
+			Expr: "contend:cpu < 1.2 * contend:cpu:baseline and contend:inflight < 1.2 * clamp_min(contend:inflight:baseline, 1)",
 		}},
 		KeepFiring: "4x,1m",
 		Severity:   detect.Warning,
@@ -46,6 +49,9 @@ and on (job) (avg by (job) (contend:arrivals) > 2 * contend:arrivals:mean_peak)`
 
 func run(p *detect.Pass) error {
 	v := p.Series
+	if !v.Has("arrivals:peak") {
+		return detect.ErrNoHistory
+	}
 	none := fmt.Sprintf("at most %s requests per second arrived at once", detect.Figure(v.HighestSum("arrivals")))
 	p.ReportAlerts(none, func(f *detect.Firing) detect.Finding {
 		at, now := v.Peak("arrivals", f)

@@ -43,7 +43,10 @@ and (contend:latency:baseline or contend:completions:baseline > 0 and contend:co
 
 func run(p *detect.Pass) error {
 	v := p.Series
-	p.ReportAlerts("what is in flight finishes", func(f *detect.Firing) detect.Finding {
+	if !v.Has("inflight:baseline") {
+		return detect.ErrNoHistory
+	}
+	p.ReportAlerts("what is in flight finishes"+v.Doubt("inflight"), func(f *detect.Firing) detect.Finding {
 		now, done := v.HeldSum("inflight", f), v.HeldSum("completions", f)
 		out := detect.Finding{
 			Unit: detect.Requests, Blocked: detect.Round(v.HeldValues(f)), Total: detect.Round(now),

@@ -45,7 +45,10 @@ or
 
 func run(p *detect.Pass) error {
 	v := p.Series
-	p.ReportAlerts(highest(v), func(f *detect.Firing) detect.Finding {
+	if !v.Has("inflight_per_cpu:baseline") && len(v.Firings("ContendInflightCPU")) == 0 {
+		return detect.ErrNoHistory
+	}
+	p.ReportAlerts(highest(v)+v.Doubt("inflight"), func(f *detect.Firing) detect.Finding {
 		now, _ := v.Of("inflight", f.Instance, f.At)
 		cpu, _ := v.Of("cpu", f.Instance, f.At)
 		text := fmt.Sprintf("%s in flight with %.2f cores busy on %s", detect.Plural(detect.Round(now), "request"), cpu, f.Instance)

@@ -13,6 +13,7 @@ var signals = []detect.Signal{
 		Title: "a material share of the requests in flight waits for a connection of a pool",
 		Expr: `contend:pool_wait >= 3
 and (contend:pool_wait > 0.2 * contend:inflight or (contend:pool_wait >= 5 unless contend:inflight))`,
+		Unless:     []detect.LookAlike{detect.Unaffected},
 		For:        "2x,30s",
 		KeepFiring: "8x,2m",
 		Severity:   detect.Warning,

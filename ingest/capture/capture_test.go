@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/pprof"
@@ -251,6 +252,62 @@ func TestRunServer(t *testing.T) {
 	}
 }
 
+// Credentials stay on the host they are for, whatever it redirects to.
+func TestRunRedirects(t *testing.T) {
+	t.Parallel()
+	var elsewhere atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	t.Cleanup(other.Close)
+	s := newService()
+	metrics := s.at["/metrics"]
+	s.at["/here"] = func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "me" || password != "hunter2" || r.Header.Get("X-Api-Key") != "hunter3" {
+			t.Errorf("the host itself was sent %v", r.Header)
+		}
+		metrics(w, r)
+	}
+	s.at["/metrics"] = http.RedirectHandler("/here", http.StatusFound).ServeHTTP
+	s.at["/away"] = http.RedirectHandler(other.URL+"/away", http.StatusFound).ServeHTTP
+	s.at["/debug/pprof/block"] = http.RedirectHandler(other.URL+"/block", http.StatusFound).ServeHTTP
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "http.yml")
+	if err := os.WriteFile(file, []byte("basic_auth: {username: me, password: hunter2}\nhttp_headers: {X-Api-Key: {secrets: [hunter3]}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client, err := ingest.HTTPClient(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const refused = ", saw 302 Found, a redirect to another host, "
+	const try = "; try: that address if you trust it with the credentials, or other ones where it is a login page"
+	for path, want := range map[string]map[string]string{
+		"/metrics": {"block": "expected a block profile" + refused + other.URL + "/block" + try},
+		"/away":    {"block": "expected a block profile" + refused + other.URL + "/block" + try, "metrics": "expected metrics" + refused + other.URL + "/away" + try},
+	} {
+		o := options(t, nil)
+		o.Target, o.MetricsPath, o.HTTP = server.URL, path, client
+		o.For, o.Every, o.ScrapeInterval = MinFor, MinEvery, MinScrapeInterval
+		r, err := run(t, t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, m := range r.Missing {
+			got[m.What] = m.Reason
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: missing %q, want %q", path, got, want)
+		}
+		if (r.Scrapes > 0) != (path == "/metrics") {
+			t.Errorf("%s: %d scrapes", path, r.Scrapes)
+		}
+	}
+	if n := elsewhere.Load(); n != 0 {
+		t.Errorf("%d requests to another host", n)
+	}
+}
+
 func TestRunMissing(t *testing.T) {
 	t.Parallel()
 	status := func(code int) http.HandlerFunc {
@@ -264,7 +321,7 @@ func TestRunMissing(t *testing.T) {
 		"no metrics": {
 			func(s *service, o *Options) { o.MetricsPath = "/nowhere" },
 			strings.Replace(everything, "series.om@0 ", "", 1),
-			[]string{"metrics@0: expected metrics, saw 404"},
+			[]string{"metrics@0: expected metrics, saw 404 Not Found (404 page not found); try: check host, port and path"},
 		},
 		"metrics elsewhere": {
 			func(s *service, o *Options) {
@@ -280,15 +337,15 @@ func TestRunMissing(t *testing.T) {
 			},
 			"series.om@0",
 			[]string{
-				"goroutine@0: expected a profile, saw 404",
-				"block@0: expected a profile, saw 404",
-				"mutex@0: expected a profile, saw 404",
+				"goroutine@0: expected a goroutine profile, saw 404",
+				"block@0: expected a block profile, saw 404",
+				"mutex@0: expected a mutex profile, saw 404",
 			},
 		},
 		"credentials": {
 			func(s *service, o *Options) { s.at["/debug/pprof/mutex"] = status(http.StatusUnauthorized) },
 			strings.NewReplacer("mutex.pb.gz@0 ", "", " mutex.pb.gz@60", "").Replace(everything),
-			[]string{"mutex@0: expected a profile, saw 401 Unauthorized; try: give credentials with --http.config.file"},
+			[]string{"mutex@0: expected a mutex profile, saw 401 Unauthorized; try: give credentials with --http.config.file"},
 		},
 		"profiling off": {
 			func(s *service, o *Options) { s.at["/debug/pprof/block"] = contention(0) },
@@ -301,7 +358,17 @@ func TestRunMissing(t *testing.T) {
 				s.at["/debug/pprof/mutex"] = func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "<html>sign in</html>") }
 			},
 			strings.NewReplacer(" block.pb.gz@0", "", " mutex.pb.gz@0", "", " block.pb.gz@60", "", " mutex.pb.gz@60", "").Replace(everything),
-			[]string{"block@0: expected a block profile, saw a goroutine profile", "mutex@0: expected a goroutine, block or mutex profile"},
+			[]string{"block@0: expected a block profile, saw a goroutine profile", "mutex@0: expected a mutex profile, saw HTML (a login or an error page?); check that net/http/pprof answers at that address, and give credentials with --http.config.file if it asks for them (2 times)"},
+		},
+		"no dump": {
+			func(s *service, o *Options) {
+				s.at["/debug/pprof/goroutine"] = func(w http.ResponseWriter, r *http.Request) {
+					r.URL.RawQuery = "" // debug is not known here
+					pprof.Index(w, r)
+				}
+			},
+			strings.Replace(everything, "goroutine.txt.gz@0 ", "", 1),
+			[]string{"dump@0: expected a goroutine dump, saw a profile in protobuf"},
 		},
 		"too many goroutines": {
 			func(s *service, o *Options) { o.MaxGoroutines = 1 },

@@ -1,10 +1,8 @@
 package capture
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -130,16 +128,17 @@ func (c *capture) get(ctx context.Context, kind, query, want string) ([]byte, er
 // takeProfile writes a profile as it was received, once it has proved to be one.
 func (c *capture) takeProfile(ctx context.Context, kind string) (*profile.Profile, error) {
 	at := c.stamp()
-	data, err := c.get(ctx, kind, "", "a profile")
+	want := "a " + kind + " profile"
+	data, err := c.get(ctx, kind, "", want)
 	if err != nil {
 		return nil, err
 	}
-	p, err := ingest.ParseProfile(data)
+	p, err := ingest.ParseProfile(data, want)
 	if err != nil {
 		return nil, err
 	}
 	if saw := stacks.ProfileKind(p); saw != sampleKind[kind] {
-		return nil, fmt.Errorf("expected a %s profile, saw %s", kind, stacks.DescribeProfile(p))
+		return nil, fmt.Errorf("expected %s, saw %s", want, stacks.DescribeProfile(p))
 	}
 	taken, err := c.folder.writeProfile(kind, ".pb.gz", at, data)
 	if err != nil {
@@ -166,8 +165,8 @@ func (c *capture) takeDump(ctx context.Context, goroutines int64) {
 	c.dumped = true
 	at := c.stamp()
 	data, err := c.get(ctx, "goroutine", "debug=2", "a goroutine dump")
-	if err == nil && !bytes.HasPrefix(data, []byte("goroutine ")) {
-		err = errors.New("expected a goroutine dump, saw something else")
+	if err == nil {
+		err = ingest.CheckDump(data)
 	}
 	var taken Taken
 	if err == nil {

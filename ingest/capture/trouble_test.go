@@ -40,14 +40,14 @@ func TestRunDies(t *testing.T) {
 			up := []int{1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0}
 			values := []string{"1", "2", "3", "4", "5", "6", "7", "NaN"}
 			const refused = ", saw the connection refused: nothing listens there; check host and port, or forward the port"
-			lost := "goroutine@40: expected a profile" + refused + " (3 times)\n"
+			lost := "goroutine@40: expected a goroutine profile" + refused + " (3 times)\n"
 			if back == 50 {
 				taken += " goroutine.pb.gz@50 goroutine.pb.gz@60 block.pb.gz@60 mutex.pb.gz@60"
 				up[10], up[11], up[12] = 1, 1, 1
 				values = append(values, "", "", "8", "9", "10")
-				lost = "goroutine@40: expected a profile" + refused + "\n"
+				lost = "goroutine@40: expected a goroutine profile" + refused + "\n"
 			} else {
-				lost += "block@60: expected a profile" + refused + "\nmutex@60: expected a profile" + refused
+				lost += "block@60: expected a block profile" + refused + "\nmutex@60: expected a mutex profile" + refused
 			}
 			m := manifest(t, o.Out)
 			if got := takenFiles(m); sorted(got) != sorted(taken) {
@@ -127,7 +127,7 @@ func TestRunHangs(t *testing.T) {
 		const unanswered = ", saw no answer in time; the process may be too busy to answer: try again, or send it SIGQUIT, which ends it, and give its output"
 		want := []string{
 			"metrics: expected metrics" + unanswered,
-			"goroutine: expected a profile" + unanswered,
+			"goroutine: expected a goroutine profile" + unanswered,
 			"block: not asked for: the profiles before it took 30s",
 			"mutex: not asked for: the profiles before it took 30s",
 		}

@@ -54,7 +54,7 @@ var withBaseline = [...]string{
 // each reads only what comes before it:
 //
 //   - contend:inflight_per_cpu: requests in flight per busy core. Below a twentieth of a core the
-//     ratio would be noise over nothing.
+//     ratio would be noise over nothing, and the rate of an instance younger than its window is too low.
 //   - contend:age: seconds since the instance began.
 //   - contend:short_lives: how often it began again soon after it began, by its age
 //     falling, since a clock that is set moves the time of its start without a restart; an
@@ -68,9 +68,9 @@ var withBaseline = [...]string{
 //     largest of its job.
 func Records() []Record {
 	out := []Record{
-		{Name: "contend:inflight_per_cpu", Expr: "contend:inflight / clamp_min(contend:cpu, 0.05)"},
 		{Name: "contend:age", Expr: "time() - contend:start_time"},
-		{Name: "contend:short_lives", phase: 1, Expr: `sum by (job, instance) (
+		{Name: "contend:inflight_per_cpu", phase: 1, Expr: "contend:inflight / clamp_min(contend:cpu, 0.05) unless contend:age < {{s:4x,1m}}"},
+		{Name: "contend:short_lives", phase: 2, Expr: `max by (job, instance) (
   label_replace(resets(contend:age[{{15m}}]) - 1 > 0, "how", "again", "", "")
 or
   label_replace(contend:restarts - contend:restarts offset {{15m}} - 1 > 0, "how", "restarts", "", "")
@@ -81,7 +81,7 @@ or
 		{"contend:arrivals:peak", "sum by (job) (contend:arrivals)"},
 		{"contend:arrivals:mean_peak", "avg by (job) (contend:arrivals)"},
 	} {
-		out = append(out, Record{Name: peak.name, phase: 1, Expr: fmt.Sprintf(
+		out = append(out, Record{Name: peak.name, phase: 2, Expr: fmt.Sprintf(
 			"max_over_time((%[1]s)[{{1h}}:{{1x,15s}}] offset {{4x,1m}}) and count_over_time((%[1]s)[{{1h}}:{{2m}}] offset {{4x,1m}}) >= %[2]d", peak.of, baselinePoints)})
 	}
 	for _, x := range withBaseline {
@@ -89,7 +89,7 @@ or
 			Name:  "contend:" + x + ":median",
 			Expr:  fmt.Sprintf("quantile_over_time(0.5, contend:%[1]s%[2]s) and count_over_time(contend:%[1]s%[2]s) >= %[3]d", x, baselineRange, baselinePoints),
 			Every: "2m",
-			phase: 1,
+			phase: 2,
 		})
 	}
 	for _, x := range withBaseline {
@@ -97,7 +97,7 @@ or
 			Name: "contend:" + x + ":baseline",
 			Expr: fmt.Sprintf("contend:%[1]s:median or 0 * contend:%[1]s + on (job) group_left () max by (job) (contend:%[1]s:median)", x),
 
-			phase: 2, youngOf: x,
+			phase: 3, youngOf: x,
 		})
 	}
 	return out
@@ -108,9 +108,9 @@ or
 // of the interval.
 func AddRecords(ctx context.Context, store *memory.Store, t Timing, start, from, end time.Time) error {
 	records := Records()
-	for phase := range 3 {
+	for phase := range 4 {
 		begin := from
-		if phase == 0 {
+		if phase < 2 { // baselines look back on them
 			begin = start
 		}
 		var tasks []func() error
@@ -169,6 +169,9 @@ func (r Record) evaluate(ctx context.Context, store *memory.Store, t Timing, sta
 	every, err := t.Span(r.Every)
 	if err != nil {
 		return nil, err
+	}
+	if span, _ := t.Span("1h"); span%every != 0 || every < t.Interval {
+		return store.Range(ctx, expr, start, end, t.Interval) // the short cut does not hold
 	}
 	first := start.UnixMilli()
 	first -= first % every.Milliseconds()

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/contend/contend/ingest/secret"
 )
 
 // Unreachable is why a server answers no query at all: it cannot be reached,
@@ -64,7 +66,7 @@ func quoteExpr(expr string) string {
 // quote is what a server said: one line of it, without secrets.
 func (a *API) quote(said string) string {
 	said = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(said, ""), func(r rune) bool { return r <= ' ' || r == 0x7f }), " ")
-	return clip(a.sent.hide(said), maxQuoted)
+	return clip(a.sent.HideWords(secret.HideURLs(a.sent.Hide(said))), maxQuoted)
 }
 
 func (a *API) unreachable(err error, format string, args ...any) *Unreachable {
@@ -134,11 +136,18 @@ func (a *API) refusal(what string, resp *http.Response, ans answer, html bool) e
 	}
 	switch {
 	case code >= 300 && code < 400:
+		try := "try that address"
 		if to, err := resp.Location(); err == nil {
 			path, _, _ := strings.Cut(to.Path, "/api/v1/")
-			saw += " to " + (&url.URL{Scheme: to.Scheme, Host: to.Host, Path: path}).String()
+			shown := (&url.URL{Scheme: to.Scheme, Host: to.Host, Path: path}).String()
+			if secret.SameHost(a.base, to) {
+				saw += " to " + shown
+			} else {
+				saw += ", a redirect to another host, " + shown
+				try = "give that address if you trust it"
+			}
 		}
-		return unreachable("try that address, or where it is a login page, credentials with --http.config.file")
+		return unreachable(try + ", or where it is a login page, credentials with --http.config.file")
 	case (code == http.StatusUnauthorized || code == http.StatusForbidden) && strings.Contains(strings.ToLower(said), "no org id"):
 		return unreachable("give the tenant as X-Scope-OrgID under http_headers in --http.config.file")
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:

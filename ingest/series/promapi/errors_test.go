@@ -59,8 +59,8 @@ func TestRefusals(t *testing.T) {
 		{"404 of the API", 404, "", `{"status":"error","errorType":"not_found","error":"no such tenant"}`, isQueryError, "404 Not Found, not_found (no such tenant)"},
 		{"404 with other JSON", 404, "", `{"message":"Not found"}`, isUnreachable, "saw 404 Not Found; | /prometheus"},
 		{"405", 405, "", "", isUnreachable, "no Prometheus API is there"},
-		{"redirect", 302, "Location: https://me:hunter2@sso.example.com/login?token=hunter2", "", isUnreachable, "302 Found to https://sso.example.com/login; | login page | --http.config.file"},
-		{"redirect to itself with TLS", 301, "Location: https://example.com/prom/api/v1/query", "", isUnreachable, "to https://example.com/prom; try that address"},
+		{"redirect", 302, "Location: https://me:hunter2@sso.example.com/login?token=hunter2", "", isUnreachable, "302 Found, a redirect to another host, https://sso.example.com/login; give that address if you trust it, or where it is a login page, credentials with --http.config.file"},
+		{"redirect to itself with TLS", 301, "Location: https://example.com/prom/api/v1/query", "", isUnreachable, "a redirect to another host, https://example.com/prom; give that address if you trust it"},
 		{"redirect to nowhere", 301, "", "", isUnreachable, "301 Moved Permanently"},
 		{"login page", 200, "Content-Type: text/html", "<!DOCTYPE html><title>Sign in hunter2</title>", isUnreachable, "200 OK with a page for people | login page | --http.config.file"},
 		{"page that says it is JSON", 200, "Content-Type: application/json", "\n <html>", isUnreachable, "page for people"},
@@ -244,8 +244,8 @@ func TestRedirects(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		"/other": "307 Temporary Redirect to " + other.URL + "/other;",
-		"/post":  "302 Found to " + s.URL + "/here;",
+		"/other": "307 Temporary Redirect, a redirect to another host, " + other.URL + "/other; give that address if you trust it",
+		"/post":  "302 Found to " + s.URL + "/here; try that address",
 		"/loop":  "stopped after 10 redirects",
 	} {
 		a = connect(t, s.URL+path+"?token=hunter2", client, Options{})

@@ -22,6 +22,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
+
+	"github.com/contend/contend/ingest/secret"
 )
 
 // Options limit what is asked of a server and what is taken from it. Each
@@ -80,7 +82,7 @@ type API struct {
 	client  *http.Client
 	opt     Options
 	slots   chan struct{}
-	sent    *secrets
+	sent    *secret.Sent
 	getOnly atomic.Bool // the server, or what is before it, refuses POST
 	pause   time.Duration
 
@@ -97,9 +99,7 @@ const retryPause = 500 * time.Millisecond
 // along with each request; a user and password in it are sent, and shown nowhere.
 // A nil client is http.DefaultClient.
 //
-// Redirects are followed on the same host only, since a client's own headers
-// would go along to another: a tenant, a key. Nor are they where a POST would
-// become a GET.
+// Redirects are followed on the same host only: see secret.OnSameHost.
 func New(baseURL string, client *http.Client, opt Options) (*API, error) {
 	const want = "expected a server's URL such as http://prometheus:9090"
 	u, err := url.Parse(baseURL)
@@ -125,13 +125,24 @@ func New(baseURL string, client *http.Client, opt Options) (*API, error) {
 	return &API{
 		base:     base,
 		name:     (&url.URL{Scheme: base.Scheme, Host: base.Host, Path: base.Path, RawPath: base.RawPath}).String(),
-		client:   sameHost(client),
+		client:   secret.OnSameHost(client),
 		opt:      opt,
 		slots:    make(chan struct{}, opt.Concurrency),
-		sent:     newSecrets(base),
+		sent:     sentTo(base),
 		pause:    retryPause,
 		warnings: map[string]bool{},
 	}, nil
+}
+
+// sentTo has what each request tells a server in secret: all of its address'
+// query, whatever the names in it.
+func sentTo(base *url.URL) *secret.Sent {
+	s := &secret.Sent{}
+	s.AddURL(base)
+	for _, values := range base.Query() {
+		s.Add(values...)
+	}
+	return s
 }
 
 // trimPath allows for an address that was copied with the API's own path.

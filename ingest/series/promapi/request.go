@@ -68,7 +68,7 @@ func (a *API) send(ctx context.Context, method string, q request) error {
 	var connected atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn:          func(httptrace.GotConnInfo) { connected.Store(true) },
-		WroteHeaderField: a.sent.addHeader,
+		WroteHeaderField: a.sent.AddHeader,
 	})
 	u := a.base.JoinPath("api/v1", q.path)
 	form := q.form.Encode()
@@ -150,28 +150,4 @@ func (l *limitedReader) Read(p []byte) (int, error) {
 		l.err = err
 	}
 	return n, err
-}
-
-const maxRedirects = 10 // as net/http's own
-
-// sameHost is c, but follows redirects only within what it was sent to, or from
-// http to https, and does not tell from where: a URL's query may hold a token.
-func sameHost(c *http.Client) *http.Client {
-	out := *c
-	out.CheckRedirect = func(req *http.Request, via []*http.Request) error {
-		first := via[0]
-		secured := first.URL.Scheme == "http" && req.URL.Scheme == "https" && first.URL.Hostname() == req.URL.Hostname()
-		if req.Method != first.Method || !secured && (req.URL.Scheme != first.URL.Scheme || req.URL.Host != first.URL.Host) {
-			return http.ErrUseLastResponse
-		}
-		req.Header.Del("Referer")
-		if c.CheckRedirect != nil {
-			return c.CheckRedirect(req, via)
-		}
-		if len(via) >= maxRedirects {
-			return fmt.Errorf("stopped after %d redirects", maxRedirects)
-		}
-		return nil
-	}
-	return &out
 }
