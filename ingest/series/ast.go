@@ -3,6 +3,7 @@ package series
 import (
 	"cmp"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/common/model"
@@ -135,14 +136,32 @@ func prune(e parser.Expr, has func(*parser.VectorSelector) bool) (out parser.Exp
 	return e, true // numbers and texts
 }
 
-// firstMetric is the name of the first metric that an expression reads.
-func firstMetric(e parser.Expr) string {
-	name := ""
-	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
-		if v, ok := n.(*parser.VectorSelector); ok && name == "" {
-			name = v.Name
+// firstSelector is the first selector of an expression, and whether it is that
+// of a rate.
+func firstSelector(e parser.Expr) (first *parser.VectorSelector, rated bool) {
+	parser.Inspect(e, func(n parser.Node, path []parser.Node) error {
+		if v, ok := n.(*parser.VectorSelector); ok && first == nil {
+			first = v
+			rated = slices.ContainsFunc(path, func(n parser.Node) bool {
+				call, ok := n.(*parser.Call)
+				return ok && call.Func.Name == "rate"
+			})
 		}
 		return nil
 	})
-	return name
+	return first, rated
+}
+
+// takesAway tells whether a node, by the nodes above it, is on the right of unless.
+func takesAway(n parser.Node, path []parser.Node) bool {
+	for i, above := range path {
+		below := n
+		if i+1 < len(path) {
+			below = path[i+1]
+		}
+		if b, ok := above.(*parser.BinaryExpr); ok && b.Op == parser.LUNLESS && below == parser.Node(b.RHS) {
+			return true
+		}
+	}
+	return false
 }

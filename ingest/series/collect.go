@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -20,12 +21,15 @@ import (
 const (
 	// A day at 15 s. 1,000 instances with 20 signals are 2 GB then.
 	maxSteps = 5760
-	// What is assumed of a single scrape, which shows none: Prometheus' own
-	// example has it, and most servers do.
-	usualInterval = 15 * time.Second
 	// Queries at a time: one waits for the server while another is read. A server
 	// in an incident has more to do than to answer us.
 	queriesAtOnce = 2
+	// Of all signals together: 800 MB, what a query of Prometheus may take by
+	// default. 2,500 instances with 20 signals have as many in 4 hours at 15 s.
+	maxPoints = 50_000_000
+	// Nothing that a service measures is larger: an exabyte, or 30 billion
+	// years. Sums of such values stay finite.
+	maxValue = 1e18
 )
 
 // CollectOptions are the choices of one Collect.
@@ -51,6 +55,8 @@ type CollectOptions struct {
 	Interval time.Duration
 	// Progress, where set, is told what is being asked now. Calls do not overlap.
 	Progress func(string)
+
+	maxPoints int // 0 is maxPoints; tests set less
 }
 
 // Canonical is what Collect found: canonical series, and how they came about.
@@ -120,114 +126,35 @@ type collector struct {
 	opt       CollectOptions
 	table     []Signal
 	stage     Stage
+	slow      []Stage // for the jobs that are scraped less often than the others
 	oneScrape bool
-}
-
-// survey finds the names that are there, and the grid.
-func (c *collector) survey(ctx context.Context) error {
-	c.progress("looking for metrics")
-	from := c.opt.Start.Add(-c.opt.History)
-	own, err := c.src.Names(ctx, c.Selector, from, c.opt.End)
-	if err != nil {
-		return fmt.Errorf("listing metrics: %w", err)
-	}
-	if len(own) == 0 {
-		return c.diagnose(ctx, from)
-	}
-	foreign := own
-	if c.Selector != "" {
-		// What exporters say of the service's pods is not among its own series.
-		if foreign, err = c.src.Names(ctx, `__name__=~"(`+strings.Join(exporters, "|")+`).*"`, from, c.opt.End); err != nil {
-			c.Failures = append(c.Failures, fmt.Errorf("listing metrics of cAdvisor, kube-state-metrics and the kubelet: %w", err))
-		}
-	}
-	c.stage.Present = Present{Own: sorted(own), Foreign: sorted(foreign), Labels: c.labels(ctx, from)}
-
-	interval := c.opt.Interval
-	if interval <= 0 {
-		if interval, err = c.src.Interval(ctx, c.Selector, c.opt.Start, c.opt.End); err != nil {
-			return fmt.Errorf("looking for the scrape interval: %w", err)
-		}
-		if interval <= 0 {
-			// A window shorter than the interval shows one scrape of many.
-			if interval, err = c.src.Interval(ctx, c.Selector, from, c.opt.End); err != nil {
-				return fmt.Errorf("looking for the scrape interval: %w", err)
-			}
-		}
-		c.oneScrape = interval <= 0
-		if c.oneScrape {
-			interval = usualInterval
-			c.Notes = append(c.Notes, fmt.Sprintf("one scrape: levels alone can be seen, as if scraped each %s", interval))
-		}
-	}
-	c.grid(from, interval)
-	return nil
-}
-
-// labels finds which metrics have the labels that presets look for in several
-// places. An expression then reads the one that is there, which takes a third
-// of the time. Where a source fails to say, it reads them all.
-func (c *collector) labels(ctx context.Context, from time.Time) map[string][]string {
-	out := map[string][]string{}
-	for _, label := range slices.Concat(web, codes) {
-		selector := label + `!=""`
-		if c.Selector != "" {
-			selector = c.Selector + "," + selector
-		}
-		if names, err := c.src.Names(ctx, selector, from, c.opt.End); err == nil {
-			out[label] = sorted(names)
-		}
-	}
-	return out
-}
-
-func sorted(names []string) []string {
-	names = slices.Clone(names)
-	slices.Sort(names)
-	return names
-}
-
-// grid sets the steps: multiples of the interval, or of a multiple of it where
-// there would be too many. It covers the whole window, so that a scrape at its very end counts.
-func (c *collector) grid(from time.Time, interval time.Duration) {
-	step := interval.Truncate(time.Millisecond)
-	step = max(step, time.Millisecond)
-	if n := c.opt.End.Sub(from)/step + 1; n > maxSteps {
-		step *= (n + maxSteps - 1) / maxSteps
-		c.Notes = append(c.Notes, fmt.Sprintf("%s at a scrape interval of %s are %d steps: read each %s, at most %d steps; for all of them choose a shorter window",
-			c.opt.End.Sub(from).Round(time.Second), interval, n, step, maxSteps))
-	}
-	// Windows grow with the step, else what lies between two would not be seen.
-	c.Timing = Timing{Interval: step, Factor: c.opt.Factor}
-	c.stage.Timing = c.Timing
-	if first, last, ok := extent(c.src); ok {
-		// Each step sees all scrapes that are no more than this before it.
-		c.stage.Timing.longest = last.Sub(first) + step
-	}
-	down := func(t time.Time) time.Time {
-		return time.UnixMilli(t.UnixMilli() - t.UnixMilli()%step.Milliseconds()).UTC()
-	}
-	c.From, c.Start, c.End = down(from), down(c.opt.Start), down(c.opt.End.Add(step-time.Millisecond))
-	c.Store.SetLookback(c.Timing.Lookback())
-}
-
-// extent is the time of the first and the last sample, of sources that know it: files.
-func extent(src Source) (first, last time.Time, ok bool) {
-	e, ok := src.(interface {
-		Extent() (start, end time.Time, ok bool)
-	})
-	if !ok {
-		return time.Time{}, time.Time{}, false
-	}
-	return e.Extent()
+	points    atomic.Int64 // of all signals so far
 }
 
 // found is one signal on its way.
 type found struct {
 	Match
-	constant *float64
-	matrix   promql.Matrix
-	err      error
+	given      bool
+	constant   *float64
+	matrix     promql.Matrix
+	impossible int // samples that were dropped for their size
+	err        error
+}
+
+// take is a query's result on its way into memory.
+func (c *collector) take(f *found, m promql.Matrix) error {
+	var impossible int
+	f.matrix, impossible = finite(m)
+	f.impossible += impossible
+	points := 0
+	for _, s := range f.matrix {
+		points += len(s.Floats)
+	}
+	most := cmp.Or(c.opt.maxPoints, maxPoints)
+	if c.points.Add(int64(points)) > int64(most) {
+		return fmt.Errorf("expected at most %d values of all signals, saw more at signal %s: choose the series of one service with --selector, or a shorter window with --since", most, f.Signal)
+	}
+	return nil
 }
 
 func (c *collector) collect(ctx context.Context) error {
@@ -236,15 +163,14 @@ func (c *collector) collect(ctx context.Context) error {
 	asked, failed := 0, 0
 	for i, s := range c.table {
 		var err error
-		if queries[i], err = c.prepare(s, &all[i]); err != nil {
+		if queries[i], err = c.prepare(ctx, s, &all[i]); err != nil {
 			return err
 		}
 		if queries[i] != "" {
 			asked++
 		}
 	}
-	c.ask(ctx, queries, all)
-	if err := ctx.Err(); err != nil {
+	if err := c.ask(ctx, queries, all); err != nil {
 		return err
 	}
 	for i, s := range c.table {
@@ -256,17 +182,26 @@ func (c *collector) collect(ctx context.Context) error {
 	if asked > 0 && failed == asked {
 		return fmt.Errorf("none of %d queries succeeded, the first: %w", asked, c.Failures[len(c.Failures)-failed])
 	}
-	c.constants(all)
+	c.identify(ctx, all)
+	if err := c.constants(all); err != nil {
+		return err
+	}
 	for i, s := range c.table {
 		f := &all[i]
-		c.derive(ctx, s, f)
+		if err := c.derive(ctx, s, f); err != nil {
+			return err
+		}
+		if f.impossible > 0 {
+			c.Notes = append(c.Notes, fmt.Sprintf("signal %s: dropped %d values larger than %g, which nothing measures", s.Name, f.impossible, float64(maxValue)))
+		}
 		c.count(f)
 		if len(f.matrix) > 0 {
 			c.Store.AppendMatrix(s.Metric(), f.matrix, c.Timing.Interval)
 			c.stage.Present.Signals = append(c.stage.Present.Signals, s.Name)
 		}
-		c.explain(s, f)
+		c.explain(ctx, s, f)
 		c.Matches = append(c.Matches, f.Match)
+		f.matrix = nil // the store has it
 	}
 	for job := range c.Instances {
 		c.Jobs = append(c.Jobs, job)
@@ -281,14 +216,14 @@ func (c *collector) collect(ctx context.Context) error {
 }
 
 // prepare decides where a signal comes from. The query is "" where there is none to send.
-func (c *collector) prepare(s Signal, f *found) (query string, err error) {
+func (c *collector) prepare(ctx context.Context, s Signal, f *found) (query string, err error) {
 	f.Signal = s.Name
 	if text, ok := c.opt.Overrides[s.Name]; ok {
 		o, err := parseOverride(s, text, c.stage)
 		if err != nil {
 			return "", err
 		}
-		f.Matched, f.Metrics, f.constant = "given: "+strings.TrimSpace(text), o.metrics, o.constant
+		f.given, f.Matched, f.Metrics, f.constant = true, "given: "+strings.TrimSpace(text), o.metrics, o.constant
 		return o.query, nil
 	}
 	e, err := c.stage.Expression(s)
@@ -296,27 +231,85 @@ func (c *collector) prepare(s Signal, f *found) (query string, err error) {
 		return "", err
 	}
 	f.Matched, f.Metrics = strings.Join(e.Sources, "; "), e.Metrics
-	if len(e.Unused) > 0 {
+	if unused := append(e.Unused, c.hidden(ctx, e.Choices)...); len(unused) > 0 {
+		read := slices.DeleteFunc(slices.Clone(e.Metrics), func(m string) bool { return slices.Contains(unused, histogram(m)) })
 		c.Notes = append(c.Notes, fmt.Sprintf("signal %s: not read beside %s: %s; choose with --signal %s='…'",
-			s.Name, strings.Join(e.Metrics, ", "), strings.Join(e.Unused, ", "), s.Name))
+			s.Name, strings.Join(read, ", "), strings.Join(unused, ", "), s.Name))
 	}
-	return e.Direct, nil
+	return c.withSlow(s, e.Direct)
 }
 
-// ask sends the queries, a few at a time.
-func (c *collector) ask(ctx context.Context, queries []string, all []found) {
+// withSlow is a signal's query with longer windows for the jobs that need them.
+// What exporters say has windows of its own.
+func (c *collector) withSlow(s Signal, direct string) (string, error) {
+	if direct == "" {
+		return "", nil
+	}
+	s.Presets = slices.DeleteFunc(slices.Clone(s.Presets), Preset.readsExporters)
+	var queries []string
+	for _, slow := range c.slow {
+		e, err := slow.Expression(s)
+		if err != nil {
+			return "", err
+		}
+		if e.Direct != "" {
+			queries = append(queries, e.Direct)
+		}
+	}
+	return fallback(append(queries, direct)), nil
+}
+
+// hidden are the metrics among choices that some instance has beside one that
+// counts before them.
+func (c *collector) hidden(ctx context.Context, choices [][]string) []string {
+	var out []string
+	for _, names := range choices {
+		counts := func(names []string) string {
+			return "count" + by + "({" + joinMatchers(fmt.Sprintf("__name__=~%q", quoted(names)), c.Selector) + "})"
+		}
+		for i := 1; i < len(names); i++ {
+			m, err := c.glance(ctx, counts(names[i:i+1])+" and "+counts(names[:i]))
+			if err == nil && len(m) > 0 { // a query that fails would tell no more than the signal's own
+				out = append(out, histogram(names[i]))
+			}
+		}
+	}
+	return out
+}
+
+// histogram is a metric's name as people know it.
+func histogram(metric string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(metric, "_sum"), "_count")
+}
+
+// glance evaluates a query about which series there are at a few times in the window.
+func (c *collector) glance(ctx context.Context, query string) (promql.Matrix, error) {
+	return c.src.Range(ctx, query, c.opt.Start, c.opt.End, max(c.opt.End.Sub(c.opt.Start)/20, time.Second).Truncate(time.Millisecond))
+}
+
+// ask sends the queries, a few at a time. It fails where results are too large
+// for memory; a query that fails is the signal's own error.
+func (c *collector) ask(parent context.Context, queries []string, all []found) error {
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
 	next := make(chan int)
 	var workers sync.WaitGroup
 	for range queriesAtOnce {
 		workers.Go(func() {
 			for i := range next {
+				if ctx.Err() != nil {
+					continue
+				}
 				m, err := c.src.Range(ctx, queries[i], c.From, c.End, c.Timing.Interval)
-				all[i].matrix, all[i].err = finite(m), err
+				all[i].err = err
+				if err := c.take(&all[i], m); err != nil {
+					cancel(err)
+				}
 			}
 		})
 	}
 	for i, q := range queries {
-		if q == "" {
+		if q == "" || ctx.Err() != nil {
 			continue
 		}
 		c.progress(fmt.Sprintf("asking for %s (%d of %d)", c.table[i].Name, i+1, len(queries)))
@@ -324,6 +317,7 @@ func (c *collector) ask(ctx context.Context, queries []string, all []found) {
 	}
 	close(next)
 	workers.Wait()
+	return context.Cause(ctx)
 }
 
 func (c *collector) progress(text string) {
@@ -332,24 +326,35 @@ func (c *collector) progress(text string) {
 	}
 }
 
-// finite drops samples that are NaN or infinite, which every comparison would
-// be wrong about, and puts series in the order of their labels.
-func finite(m promql.Matrix) promql.Matrix {
-	out := make(promql.Matrix, 0, len(m))
+// finite drops samples that are NaN, which every comparison would be wrong
+// about, or larger than anything measured, and puts series in the order of
+// their labels. impossible counts the large ones.
+func finite(m promql.Matrix) (out promql.Matrix, impossible int) {
+	out = make(promql.Matrix, 0, len(m))
 	for _, s := range m {
-		s.Floats = slices.DeleteFunc(s.Floats, func(p promql.FPoint) bool { return math.IsNaN(p.F) || math.IsInf(p.F, 0) })
+		s.Floats = slices.DeleteFunc(s.Floats, func(p promql.FPoint) bool {
+			large := math.Abs(p.F) > maxValue
+			if large {
+				impossible++
+			}
+			return large || math.IsNaN(p.F)
+		})
 		s.Histograms = nil
 		if len(s.Floats) > 0 {
 			out = append(out, s)
 		}
 	}
-	slices.SortFunc(out, func(a, b promql.Series) int { return labels.Compare(a.Metric, b.Metric) })
-	return out
+	sortSeries(out)
+	return out, impossible
+}
+
+func sortSeries(m promql.Matrix) {
+	slices.SortFunc(m, func(a, b promql.Series) int { return labels.Compare(a.Metric, b.Metric) })
 }
 
 // constants gives signals that are a number that value for each instance that
 // any other signal saw, from when it was first seen to when it was last.
-func (c *collector) constants(all []found) {
+func (c *collector) constants(all []found) error {
 	type life struct {
 		labels      labels.Labels
 		first, last int64
@@ -379,31 +384,37 @@ func (c *collector) constants(all []found) {
 			}
 			m = append(m, s)
 		}
-		all[i].matrix = finite(m)
+		if err := c.take(&all[i], m); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // derive adds what presets read from canonical series that are stored by now.
-func (c *collector) derive(ctx context.Context, s Signal, f *found) {
-	_, given := c.opt.Overrides[s.Name]
-	if given || f.err != nil || !slices.ContainsFunc(s.Presets, func(p Preset) bool { return p.Derived }) {
-		return
+func (c *collector) derive(ctx context.Context, s Signal, f *found) error {
+	if f.given || f.err != nil || !slices.ContainsFunc(s.Presets, func(p Preset) bool { return p.Derived }) {
+		return nil
 	}
 	e, err := c.stage.Expression(s)
 	if err != nil || e.Derived == "" {
-		return // the same error has stopped prepare
+		return nil // the same error has stopped prepare
 	}
 	m, err := c.Store.Range(ctx, e.Derived, c.From, c.End, c.Timing.Interval)
 	if err != nil {
 		f.err = err
 		c.Failures = append(c.Failures, fmt.Errorf("signal %s: %w", s.Name, err))
-		return
+		return nil
 	}
 	direct := f.matrix
-	f.matrix = merge(direct, finite(m))
+	if err := c.take(f, m); err != nil {
+		return err
+	}
+	f.matrix = merge(direct, f.matrix)
 	if len(f.matrix) > 0 {
 		f.Matched, f.Metrics = strings.Join(e.Sources, "; "), e.Metrics
 	}
+	return nil
 }
 
 // merge is a or on (job, instance) b.
@@ -422,7 +433,8 @@ func merge(a, b promql.Matrix) promql.Matrix {
 		slices.SortStableFunc(points, func(x, y promql.FPoint) int { return cmp.Compare(x.T, y.T) })
 		a[i].Floats = slices.CompactFunc(points, func(x, y promql.FPoint) bool { return x.T == y.T })
 	}
-	return finite(a)
+	sortSeries(a)
+	return a
 }
 
 // count notes the instances that a signal has in the window.
@@ -436,57 +448,6 @@ func (c *collector) count(f *found) {
 		job := s.Metric.Get("job")
 		c.Instances[job] = append(c.Instances[job], s.Metric.Get("instance"))
 	}
-}
-
-// explain says why a signal has no instances.
-func (c *collector) explain(s Signal, f *found) {
-	if f.Instances > 0 {
-		return
-	}
-	f.Hint = s.Hint
-	switch {
-	case f.err != nil:
-		f.Missing = "query failed: " + f.err.Error()
-	case f.constant != nil:
-		f.Missing = "no instance seen that the number could be of"
-	case f.Matched == "":
-		f.Missing = "no such series: looked for " + lookedFor(s)
-		f.Near = resembling(s.Name, c.stage.Present.Own)
-	case len(f.matrix) > 0:
-		f.Missing = fmt.Sprintf("no value from %s to %s, only before it", clock(c.Start), clock(c.End))
-	case c.oneScrape:
-		f.Missing = "one scrape: rates need two"
-	case slices.ContainsFunc(f.Metrics, func(m string) bool { return isForeign(m, exporters) }):
-		f.Missing = fmt.Sprintf("no value from %s to %s in %s: no series up or target_info of the service has the labels namespace and pod to join them by",
-			clock(c.From), clock(c.End), strings.Join(f.Metrics, ", "))
-	default:
-		f.Missing = fmt.Sprintf("no value from %s to %s in %s", clock(c.From), clock(c.End), strings.Join(f.Metrics, ", "))
-	}
-	f.Matched = ""
-}
-
-// lookedFor names a signal's metrics, the first of each preset and at most 6.
-func lookedFor(s Signal) string {
-	const most = 6
-	var names []string
-	for _, p := range s.Presets {
-		name := ""
-		if len(p.Known) > 0 {
-			end := suffixes.FindStringSubmatch(p.Expr)
-			name = p.Known[0] + end[1]
-		} else if expr, err := (Timing{Interval: time.Second}).Expand(p.Expr); err == nil {
-			if parsed, err := promQL.ParseExpr(expr); err == nil {
-				name = firstMetric(parsed)
-			}
-		}
-		if name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	if len(names) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return strings.Join(names, ", ")
 }
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -3,25 +3,17 @@ package series
 import (
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/prometheus/prometheus/promql/parser"
 	"go.yaml.in/yaml/v2"
 )
 
-const (
-	// A configuration maps a few dozen signals.
-	maxConfig = 1 << 20
-	// People write expressions of a line or a page. Brackets nested a million
-	// deep take the parser minutes.
-	maxOverride = 16 << 10
-)
+// A configuration maps a few dozen signals.
+const maxConfig = 1 << 20
 
 // Config is what contend.yaml says of a service:
 //
@@ -163,61 +155,4 @@ func checkSignal(name string, table []Signal) error {
 		return nil
 	}
 	return fmt.Errorf("expected one of the signals %s, saw %q; is it %s?", strings.Join(names, ", "), name, nearest(name, names)[0])
-}
-
-// override is a user's own source of a signal: a constant, or a query.
-type override struct {
-	constant *float64
-	query    string
-	metrics  []string // sorted
-}
-
-// parseOverride reads PromQL or a number. The user's matchers are added to
-// each selector that has none for the label, so that an expression may name
-// another job's series.
-func parseOverride(s Signal, text string, stage Stage) (override, error) {
-	if v, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return override{}, fmt.Errorf("signal %s: expected PromQL or a finite number, saw %q", s.Name, text)
-		}
-		return override{constant: &v}, nil
-	}
-	if len(text) > maxOverride {
-		return override{}, fmt.Errorf("signal %s: expected PromQL of at most %d bytes, saw %d", s.Name, maxOverride, len(text))
-	}
-	expanded, err := stage.Timing.Expand(text)
-	if err != nil {
-		return override{}, fmt.Errorf("signal %s: %w", s.Name, err)
-	}
-	expr, err := promQL.ParseExpr(expanded)
-	if err != nil {
-		return override{}, fmt.Errorf("signal %s: expected PromQL or a number, saw %q: %w", s.Name, text, err)
-	}
-	if t := expr.Type(); t != parser.ValueTypeVector {
-		return override{}, fmt.Errorf("signal %s: expected PromQL of an instant vector or a number, saw %s in %q", s.Name, parser.DocumentedType(t), text)
-	}
-	var o override
-	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
-		v, ok := n.(*parser.VectorSelector)
-		if !ok {
-			return nil
-		}
-		if v.Name != "" {
-			o.metrics = append(o.metrics, v.Name)
-		}
-		has := map[string]bool{}
-		for _, m := range v.LabelMatchers {
-			has[m.Name] = true
-		}
-		for _, m := range stage.Selector {
-			if !has[m.Name] {
-				v.LabelMatchers = append(v.LabelMatchers, m)
-			}
-		}
-		return nil
-	})
-	slices.Sort(o.metrics)
-	o.metrics = slices.Compact(o.metrics)
-	o.query = s.aggregate() + by + "(" + expr.String() + ")"
-	return o, nil
 }

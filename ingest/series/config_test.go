@@ -40,6 +40,8 @@ signals:
 		{"signals: {inflight: 'x[{{4z}}]'}", "in \"x[{{4z}}]\": expected a duration"},
 		{"signals: {inflight: [1]}", "inflight: expected PromQL or a number, saw [1]"},
 		{"signals: {inflight: .nan}", "expected PromQL or a finite number"},
+		{"signals: {inflight: .inf}", "expected PromQL or a finite number of at most 1e+18"},
+		{"signals: {inflight: -2e18}", "expected PromQL or a finite number of at most 1e+18"},
 		{"signals: {inflight: 1, inflight: 2}", "inflight"},
 		{"signals: x", "expected a mapping of signals to PromQL or numbers, saw x"},
 		{"selector: job=x", `expected a selector such as job="gateway"`},

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -16,6 +17,9 @@ import (
 // Stage writes stage one for one set of series.
 type Stage struct {
 	Timing Timing
+	// ExporterInterval is between two scrapes of cAdvisor, kube-state-metrics and
+	// the kubelet. Below Timing.Interval it does not matter.
+	ExporterInterval time.Duration
 	// Selector are matchers that every selector of the service's own series gets.
 	Selector []*labels.Matcher
 	// HealthRoutes is an anchored regular expression of routes that are health
@@ -39,8 +43,11 @@ type Expression struct {
 	// Direct reads the service's series, Derived canonical ones; "" where no preset matches.
 	Direct, Derived string
 	Sources         []string // of the presets in it, with the names they read, for people
-	Metrics         []string // that it reads, sorted
+	Metrics         []string // that its values come from, sorted
 	Unused          []string // metrics that match as well, beyond those that are read
+	// Choices are, for each preset, metrics that services chose for one thing.
+	// Of an instance that has several, the first counts.
+	Choices [][]string
 }
 
 // PromQL is the whole expression, as a recording rule has it. "" where nothing matched.
@@ -70,6 +77,7 @@ func (s Stage) Expression(signal Signal) (Expression, error) {
 	for _, p := range signal.Presets {
 		names, unused := s.candidates(p)
 		e.Unused = append(e.Unused, unused...)
+		var choice []string
 		for _, name := range names {
 			text, metrics, err := s.write(p, name)
 			if err != nil {
@@ -84,6 +92,9 @@ func (s Stage) Expression(signal Signal) (Expression, error) {
 				direct = append(direct, term{p, text})
 			}
 			e.Metrics = append(e.Metrics, metrics...)
+			if p.Metric != "" && !signal.Largest {
+				choice = append(choice, metrics[0])
+			}
 			source := p.Source
 			if !p.Derived {
 				source += ": " + strings.Join(metrics, ", ")
@@ -92,21 +103,24 @@ func (s Stage) Expression(signal Signal) (Expression, error) {
 				e.Sources = append(e.Sources, source)
 			}
 		}
+		if len(choice) > 1 {
+			e.Choices = append(e.Choices, choice)
+		}
 	}
 	slices.Sort(e.Metrics)
 	e.Metrics = slices.Compact(e.Metrics)
-	e.Direct, e.Derived = parts(direct, signal.Smallest), parts(derived, signal.Smallest)
+	e.Direct, e.Derived = parts(direct, signal), parts(derived, signal)
 	return e, nil
 }
 
 // parts adds up terms of different parts.
-func parts(terms []term, smallest bool) string {
+func parts(terms []term, signal Signal) string {
 	var out []string
 	for _, group := range groups(terms, func(t term) string { return t.Part }) {
 		var ranked []string
 		slices.SortStableFunc(group, func(a, b term) int { return cmp.Compare(a.Rank, b.Rank) })
 		for _, equal := range groups(group, func(t term) int { return t.Rank }) {
-			ranked = append(ranked, rank(equal, smallest))
+			ranked = append(ranked, rank(equal, signal))
 		}
 		out = append(out, fallback(ranked))
 	}
@@ -115,16 +129,20 @@ func parts(terms []term, smallest bool) string {
 
 // rank puts terms of one rank together: the metrics of one preset in their
 // order, and of several presets the largest or the smallest value.
-func rank(terms []term, smallest bool) string {
+func rank(terms []term, signal Signal) string {
 	var out []string
 	for _, same := range groups(terms, func(t term) string { return t.Source + "\n" + t.Expr }) {
 		var texts []string
 		for _, t := range same {
 			texts = append(texts, t.text)
 		}
-		out = append(out, fallback(texts))
+		if signal.Largest {
+			out = append(out, texts...)
+		} else {
+			out = append(out, fallback(texts))
+		}
 	}
-	if smallest {
+	if signal.Smallest {
 		return combine("min", out)
 	}
 	return combine("max", out)
@@ -210,9 +228,13 @@ func (s Stage) candidates(p Preset) (names, unused []string) {
 }
 
 // write is a preset's expression for one metric, without what reads metrics
-// that are not there, and the metrics that are left. "" where nothing is.
+// that are not there, and the metrics that are left to take values from. "" where nothing is.
 func (s Stage) write(p Preset, metric string) (string, []string, error) {
-	text, err := s.Timing.Expand(p.Expr)
+	timing := s.Timing
+	if p.readsExporters() {
+		timing.Interval = max(timing.Interval, s.ExporterInterval)
+	}
+	text, err := timing.Expand(p.Expr)
 	if err != nil {
 		return "", nil, err
 	}
@@ -234,15 +256,19 @@ func (s Stage) write(p Preset, metric string) (string, []string, error) {
 		return "", nil, nil
 	}
 	var metrics []string
-	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
-		if v, ok := n.(*parser.VectorSelector); ok {
-			for _, name := range s.names(v, p.Foreign) {
-				if !slices.Contains(metrics, name) {
-					metrics = append(metrics, name)
-				}
-			}
-			s.inject(v, p.Foreign)
+	parser.Inspect(expr, func(n parser.Node, path []parser.Node) error {
+		v, ok := n.(*parser.VectorSelector)
+		if !ok {
+			return nil
 		}
+		for _, name := range s.names(v, p.Foreign) {
+			// Targets and lists of containers say which values count, and are none.
+			value := !takesAway(n, path) && (isForeign(name, exporters) || !p.readsExporters())
+			if value && !slices.Contains(metrics, name) {
+				metrics = append(metrics, name)
+			}
+		}
+		s.inject(v, p.Foreign)
 		return nil
 	})
 	return expr.String(), metrics, nil

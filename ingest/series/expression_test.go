@@ -29,6 +29,8 @@ func TestExpression(t *testing.T) {
 	least := two
 	least.Smallest = true
 	named := Signal{Name: "x", Presets: []Preset{{Source: "a", Metric: "(?:.+_)?busy", Not: "not_.*", Known: []string{"busy"}, Expr: "sum by (job, instance) (METRIC)"}}}
+	largest := named
+	largest.Largest = true
 	spelling := Signal{Name: "x", Presets: []Preset{spelled("http.busy", "seconds", Preset{Expr: `sum by (job, instance) (rate(METRIC_sum{http_route!~"x"}[{{4x,1m}}])) / (sum by (job, instance) (rate(METRIC_count[{{4x,1m}}])) > 0)`})}}
 	for _, test := range []struct {
 		name     string
@@ -57,6 +59,8 @@ func TestExpression(t *testing.T) {
 		{name: "the known name first, and few others", signal: named, present: present("a_busy", "busy", "c_busy", "b_busy", "d_busy", "not_busy", "busyness"),
 			want:   `(sum by (job, instance) (busy)) or on (job, instance) (sum by (job, instance) (a_busy)) or on (job, instance) (sum by (job, instance) (b_busy)) or on (job, instance) (sum by (job, instance) (c_busy))`,
 			unused: "d_busy"},
+		{name: "the largest of the names", signal: largest, present: present("a_busy", "busy", "not_busy"),
+			want: `max by (job, instance) (label_replace(sum by (job, instance) (busy), "preset", "1", "", "") or label_replace(sum by (job, instance) (a_busy), "preset", "2", "", ""))`},
 		{name: "with unit", signal: spelling, present: present("http_busy_seconds_sum", "http_busy_seconds_count"),
 			want: `sum by (job, instance) (rate(http_busy_seconds_sum{http_route!~"x"}` + w + `)) / (sum by (job, instance) (rate(http_busy_seconds_count` + w + `)) > 0)`},
 		{name: "without _count", signal: spelling, present: present("http_busy_seconds_sum")},
@@ -96,6 +100,24 @@ func TestExpression(t *testing.T) {
 				t.Errorf("unused %q, want %q", got, test.unused)
 			}
 		})
+	}
+}
+
+// TestExporterWindows: what exporters say is read over windows of their own
+// interval, where that is longer.
+func TestExporterWindows(t *testing.T) {
+	t.Parallel()
+	signal := Signal{Name: "x", Presets: []Preset{
+		{Source: "a", Expr: "sum by (job, instance) (rate(a[{{4x,1m}}]))"},
+		{Source: "b", Rank: 1, Foreign: exporters, Expr: "sum by (job, instance) (rate(container_b[{{4x,1m}}]))"},
+	}}
+	for interval, window := range map[time.Duration]string{0: "1m", 10 * time.Second: "1m", 30 * time.Second: "2m", time.Minute: "4m"} {
+		stage := Stage{Timing: quarter, ExporterInterval: interval, Present: Present{Own: []string{"a"}, Foreign: []string{"container_b"}}}
+		e, err := stage.Expression(signal)
+		want := "(sum by (job, instance) (rate(a[1m]))) or on (job, instance) (sum by (job, instance) (rate(container_b[" + window + "])))"
+		if err != nil || e.Direct != want {
+			t.Errorf("%s: got %s, %v, want %s", interval, e.Direct, err, want)
+		}
 	}
 }
 

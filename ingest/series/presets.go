@@ -1,6 +1,7 @@
 package series
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -17,7 +18,10 @@ func Signals() []Signal {
 // averages over the same window and none divides by zero.
 
 // window survives a lost scrape, and a fast scrape does not make it nervous.
-const window = "[{{4x,1m}}]"
+const (
+	windowSpan = "4x,1m"
+	window     = "[{{" + windowSpan + "}}]"
+)
 
 // by is what canonical series are told apart by.
 const by = " by (job, instance) "
@@ -151,25 +155,76 @@ var dotted = map[string]string{
 // exporters begin the names of such series.
 var exporters = []string{"container_", "kube_pod_", "prober_"}
 
-// targets are the service's instances with a pod, each with the value 1.
-const targets = `(0 * max by (job, instance, namespace, pod) (last_over_time(up{namespace!="",pod!=""}` + window + `)` +
-	` or label_replace(label_replace(last_over_time(target_info{k8s_pod_name!=""}` + window + `),` +
-	` "pod", "$1", "k8s_pod_name", "(.+)"), "namespace", "$1", "k8s_namespace_name", "(.+)")) + 1)`
+// readsExporters tells whether a preset reads such series.
+func (p Preset) readsExporters() bool {
+	return slices.ContainsFunc(exporters, func(e string) bool { return strings.Contains(p.Expr, e) })
+}
+
+// targets are the service's instances with a pod, and by container those with a
+// container too, each with the value 1.
+func targets(container bool) string {
+	own, pushed, by := `namespace!="",pod!=""`, `k8s_pod_name!=""`, "job, instance, namespace, pod"
+	if container {
+		own, pushed, by = own+`,container!=""`, pushed+`,k8s_container_name!=""`, by+", container"
+	}
+	info := "last_over_time(target_info{" + pushed + "}" + window + ")"
+	for _, l := range []string{"pod", "namespace", "container"} {
+		if l != "container" || container {
+			info = fmt.Sprintf(`label_replace(%s, "%s", "$1", "k8s_%s_name", "(.+)")`, info, l, l)
+		}
+	}
+	return "(0 * max by (" + by + ") (last_over_time(up{" + own + "}" + window + ") or " + info + ") + 1)"
+}
+
+const (
+	perPod       = "namespace, pod"
+	perContainer = "namespace, pod, container"
+	wholePods    = "unless on (" + perPod + ")"
+)
+
+// podContainers are the containers of pods, as far as an exporter names them:
+// no init containers, and no sandbox.
+var podContainers = "(" + strings.Join([]string{
+	latest("container_cpu_usage_seconds_total" + with(containers)), latest("kube_pod_container_info"), latest("kube_pod_container_status_restarts_total"),
+}, " or ") + ")"
+
+// latest is the latest value of each container. After a restart there are two
+// series of it for a while, which are not to be added.
+func latest(selector string) string {
+	return "max by (" + perContainer + ") (last_over_time(" + selector + window + "))"
+}
 
 // pods makes two presets of an expression that is grouped by BY. The first
-// brings it to the service's instances. Where none of them has a pod with that
+// brings it to the service's instances: of the container that the instance is
+// where its labels say so, else of the whole pod. Where none of them has a pod with that
 // container (a pod alone is not scraped yet in its first moments), it
 // stands for itself by the second: the container is the job and the pod the
 // instance. The user's selector applies to it then, so that a job's selector
 // never brings in pods that are not known to be the job's.
 func pods(source, expr string, rank int) []Preset {
-	byPod := strings.ReplaceAll(expr, "BY", "namespace, pod")
-	byContainer := strings.ReplaceAll(expr, "BY", "namespace, pod, container")
+	return joined(source, grouped(expr, perPod), grouped(expr, perContainer), rank)
+}
+
+// limits are pods of what a container may be without. The sum over those of a
+// pod's containers that have a limit is none of the pod: with a limited proxy
+// beside an unlimited service it would be the proxy's. Where nothing names the
+// containers, the sum stays.
+func limits(source, expr string, rank int) []Preset {
+	pod, each := grouped(expr, perPod), grouped(expr, perContainer)
+	count := "count by (" + perPod + ") "
+	return joined(source, "("+pod+") "+wholePods+" ("+count+"("+each+") < "+count+podContainers+")", each, rank)
+}
+
+func grouped(expr, by string) string { return strings.ReplaceAll(expr, "BY", by) }
+
+func joined(source, pod, each string, rank int) []Preset {
+	bring := func(expr, on string, container bool) string {
+		return "max" + by + "((" + expr + ") * on (" + on + ") group_right () " + targets(container) + ")"
+	}
 	return []Preset{
-		{Source: source, Rank: rank, Foreign: exporters,
-			Expr: "max" + by + "((" + byPod + ") * on (namespace, pod) group_right () " + targets + ")"},
+		{Source: source, Rank: rank, Foreign: exporters, Expr: fallback([]string{bring(each, perContainer, true), bring(pod, perPod, false)})},
 		{Source: source, Rank: rank,
-			Expr: `max` + by + `(label_replace(label_replace((` + byContainer + `) unless on (namespace, container) ((` + byContainer + `) and on (namespace, pod) ` + targets + `),` +
+			Expr: `max` + by + `(label_replace(label_replace((` + each + `) unless on (namespace, container) ((` + each + `) and on (namespace, pod) ` + targets(false) + `),` +
 				` "job", "$1", "container", "(.+)"), "instance", "$1", "pod", "(.+)"))`},
 	}
 }

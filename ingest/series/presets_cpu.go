@@ -18,7 +18,7 @@ func cpuSignals() []Signal {
 			Hint: `client_golang: collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsScheduler))`, Presets: cpuWait()},
 		{Name: "cpu_throttled", Meaning: "share of scheduler periods in which a CPU quota stopped the container", Unit: "share",
 			Hint: "cAdvisor exports it for containers with a CPU limit",
-			Presets: pods("cAdvisor", "sum by (BY) (rate(container_cpu_cfs_throttled_periods_total"+with(containers)+window+"))"+
+			Presets: limits("cAdvisor", "sum by (BY) (rate(container_cpu_cfs_throttled_periods_total"+with(containers)+window+"))"+
 				" / (sum by (BY) (rate(container_cpu_cfs_periods_total"+with(containers)+window+")) > 0)", 0)},
 		{Name: "lock_wait", Meaning: "waiting for a lock", Unit: "requests",
 			Hint:    `client_golang: collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile("^/sync/.*")}))`,
@@ -48,10 +48,10 @@ func cpuLimit() []Preset {
 		spelled("dotnet.process.cpu.count", "", Preset{Expr: last("max", "METRIC")}),
 		spelled("go.processor.limit", "", Preset{Expr: last("max", "METRIC")}),
 	},
-		pods("kube-state-metrics", `sum by (BY) (last_over_time(kube_pod_container_resource_limits{resource="cpu"}`+window+`))`, 0),
+		limits("kube-state-metrics", "sum by (BY) ("+latest(`kube_pod_container_resource_limits{resource="cpu"}`)+")", 0),
 		// A quota of -1 is none.
-		pods("cAdvisor", "sum by (BY) ((last_over_time(container_spec_cpu_quota"+with(containers)+window+") > 0)"+
-			" / last_over_time(container_spec_cpu_period"+with(containers)+window+"))", 0))
+		limits("cAdvisor", "sum by (BY) (max by ("+perContainer+") ((last_over_time(container_spec_cpu_quota"+with(containers)+window+") > 0)"+
+			" / last_over_time(container_spec_cpu_period"+with(containers)+window+")))", 0))
 }
 
 func cpuWait() []Preset {

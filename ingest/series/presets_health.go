@@ -62,10 +62,9 @@ func healthFailures() []Preset {
 		spelled("http.server.duration", "milliseconds", Preset{Expr: http("METRIC_count", oldRoutes, "http_status_code")}),
 		{Source: "Micrometer", Expr: http("http_server_requests_seconds_count", uri, "status")},
 		{Source: "go-grpc-middleware", Expr: failing(of("grpc_server_handled_total", unary, `grpc_service="grpc.health.v1.Health"`), grpcErrors, "grpc_code")},
-		// One probe a scrape.
+		// A proxy's failed checks are of its upstreams: one endpoint that is down
+		// would be a failing proxy for ever. One probe a scrape.
 		{Source: "blackbox_exporter", Expr: "sum" + by + "(1 - avg_over_time(probe_success" + window + ")) / {{s:1x}}"},
-		{Source: "HAProxy", Expr: rate("haproxy_server_check_failures_total")},
-		{Source: "Envoy", Expr: rate("envoy_cluster_health_check_failure")},
 	},
 		pods("kubelet", `sum by (BY) (rate(prober_probe_total`+with(probes, `result="failed"`)+window+"))"+
 			" or 0 * sum by (BY) (rate(prober_probe_total"+with(probes)+window+"))", 0))

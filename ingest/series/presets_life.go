@@ -8,7 +8,7 @@ func memorySignals() []Signal {
 			Hint: "client libraries export process_resident_memory_bytes by default",
 			Presets: slices.Concat(
 				// What the limit is compared with, so it goes first.
-				pods("cAdvisor", "sum by (BY) (avg_over_time(container_memory_working_set_bytes"+with(containers)+window+"))", 0),
+				pods("cAdvisor", "sum by (BY) (max by ("+perContainer+") (avg_over_time(container_memory_working_set_bytes"+with(containers)+window+")))", 0),
 				[]Preset{
 					{Source: "client library", Rank: 1, Expr: level("process_resident_memory_bytes")},
 					spelled("process.memory.usage", "bytes", Preset{Rank: 1, Expr: level("METRIC")}),
@@ -17,9 +17,9 @@ func memorySignals() []Signal {
 		{Name: "memory_limit", Meaning: "memory that may be used", Unit: "bytes", Smallest: true,
 			Hint: "cAdvisor exports container_spec_memory_limit_bytes, kube-state-metrics kube_pod_container_resource_limits",
 			Presets: slices.Concat(
-				// 0 is no limit.
-				pods("cAdvisor", "sum by (BY) (last_over_time(container_spec_memory_limit_bytes"+with(containers)+window+") > 0)", 0),
-				pods("kube-state-metrics", `sum by (BY) (last_over_time(kube_pod_container_resource_limits{resource="memory"}`+window+"))", 0))},
+				// 0 is no limit, and 2^63 less a page is cgroup v1's.
+				limits("cAdvisor", "sum by (BY) ("+latest("container_spec_memory_limit_bytes"+with(containers))+" > 0 < 1e18)", 0),
+				limits("kube-state-metrics", "sum by (BY) ("+latest(`kube_pod_container_resource_limits{resource="memory"}`)+")", 0))},
 	}
 }
 

@@ -105,14 +105,14 @@ func inflightPresets() (levels, changes []Preset) {
 func requestSignals() []Signal {
 	inflight, inflightChange := inflightPresets()
 	return []Signal{
-		{Name: "inflight", Meaning: "requests being served now", Unit: "requests",
+		{Name: "inflight", Meaning: "requests being served now", Unit: "requests", Largest: true,
 			Hint:    "client_golang: wrap the handler in promhttp.InstrumentHandlerInFlight; OpenTelemetry: http.server.active_requests; Spring: the long task timer http.server.requests.active",
 			Presets: inflight},
-		{Name: "inflight_change", Meaning: "change of the requests being served", Unit: "requests/s",
+		{Name: "inflight_change", Meaning: "change of the requests being served", Unit: "requests/s", Largest: true,
 			Hint: "comes with inflight", Presets: inflightChange},
-		{Name: "completions", Meaning: "requests that finished", Unit: "requests/s",
+		{Name: "completions", Meaning: "requests that finished", Unit: "requests/s", Largest: true,
 			Hint: "client_golang: wrap the handler in promhttp.InstrumentHandlerCounter", Presets: completions()},
-		{Name: "arrivals", Meaning: "requests that began", Unit: "requests/s",
+		{Name: "arrivals", Meaning: "requests that began", Unit: "requests/s", Largest: true,
 			Hint: "a proxy in front counts them; else they are completions plus the change of in-flight", Presets: arrivals()},
 		{Name: "errors", Meaning: "requests that failed for the server's fault", Unit: "requests/s",
 			Hint: "count requests by status code (label code)", Presets: errorPresets()},

@@ -52,6 +52,20 @@ func plain(err error) error {
 	return err
 }
 
+// quoted is a regular expression of names.
+func quoted(names []string) string {
+	var out []string
+	for _, n := range names {
+		out = append(out, regexp.QuoteMeta(n))
+	}
+	return strings.Join(out, "|")
+}
+
+// joinMatchers puts matchers without braces one after the other.
+func joinMatchers(matchers ...string) string {
+	return strings.Join(slices.DeleteFunc(matchers, func(m string) bool { return m == "" }), ",")
+}
+
 // Labels that values are looked for in where no series matches: these are of
 // every target, by a scrape, by OpenTelemetry, by a client library.
 const everyTarget = "up|target_info|process_start_time_seconds"
@@ -85,16 +99,10 @@ func (c *collector) diagnose(ctx context.Context, from time.Time) error {
 // was asked for.
 func (c *collector) closest(ctx context.Context, m *labels.Matcher, names []string) string {
 	const most = 5
-	// The first few metrics stand for all where no series is of every target.
-	var quoted []string
-	for _, n := range names[:min(len(names), 20)] {
-		quoted = append(quoted, regexp.QuoteMeta(n))
-	}
 	var values []string
-	step := max(c.opt.End.Sub(c.opt.Start)/20, time.Second).Truncate(time.Millisecond)
-	for _, among := range []string{everyTarget, strings.Join(quoted, "|")} {
-		query := fmt.Sprintf("count by (%s) (last_over_time({__name__=~%q}[5m]))", m.Name, among)
-		matrix, err := c.src.Range(ctx, query, c.opt.Start, c.opt.End, step)
+	// The first few metrics stand for all where no series is of every target.
+	for _, among := range []string{everyTarget, quoted(names[:min(len(names), 20)])} {
+		matrix, err := c.glance(ctx, fmt.Sprintf("count by (%s) (last_over_time({__name__=~%q}[5m]))", m.Name, among))
 		if err != nil {
 			return "asking for its values failed: " + err.Error()
 		}

@@ -10,6 +10,10 @@ type Signal struct {
 	Hint string
 	// Smallest is set where of several values the smallest counts: limits.
 	Smallest bool
+	// Largest is set where of several names that a service chose for one thing
+	// the largest value counts, and not the best-known name: of requests, which
+	// the layers of a service each count those of that they see.
+	Largest bool
 	// Presets are how real libraries export it. See Preset.Rank and Preset.Part
 	// for how several that are there are put together.
 	Presets []Preset

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -14,45 +15,102 @@ import (
 // near end: the scrape interval, as it was configured. 0 where no series has
 // two samples from start to end.
 //
-// Where up is there, it alone is looked at: Prometheus writes it for every
-// scrape, also for one that failed.
+// It is what promapi.API.Interval says of the same series: of up where it is
+// there, else of ScrapedName, as UsualInterval has it. A file costs nothing to
+// look further into: where those have none, all its series count.
 func (s *Store) Interval(ctx context.Context, selector string, start, end time.Time) (time.Duration, error) {
 	matchers, err := parseSelector(selector)
 	if err != nil {
 		return 0, err
 	}
-	mint, maxt := start.UnixMilli(), end.UnixMilli()
-	up := append(slices.Clone(matchers), labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "up"))
-	for _, ms := range [][]*labels.Matcher{up, matchers} {
-		found, err := s.pick(ctx, mint, maxt, ms)
+	spacing := func(name string) (time.Duration, error) {
+		return s.spacing(ctx, append(slices.Clone(matchers), labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)), start, end)
+	}
+	if d, err := spacing("up"); d > 0 || err != nil {
+		return d, err
+	}
+	names, err := s.Names(ctx, selector, start, end)
+	if err != nil || len(names) == 0 {
+		return 0, err
+	}
+	if d, err := spacing(ScrapedName(names)); d > 0 || err != nil {
+		return d, err
+	}
+	return s.spacing(ctx, matchers, start, end)
+}
+
+// spacing is the usual time between two samples of the series that match.
+func (s *Store) spacing(ctx context.Context, matchers []*labels.Matcher, start, end time.Time) (time.Duration, error) {
+	for _, w := range append(IntervalWindows(start, end), end.Sub(start)) {
+		from := max(start.UnixMilli(), end.Add(-w).UnixMilli())
+		found, err := s.pick(ctx, from, end.UnixMilli(), matchers)
 		if err != nil {
 			return 0, err
 		}
-		if d := usualSpacing(found); d > 0 {
-			return round(d), nil
+		if d := UsualInterval(len(found), func(i int) []int64 { return found[i].scrapes() }); d > 0 {
+			return d, nil
 		}
 	}
 	return 0, nil
 }
 
-// usualSpacing is the median of the spacings of successive samples, shifted
-// down a little: every third scrape lost makes half of the spacings twice as
-// long, and the median a matter of chance.
-func usualSpacing(found []excerpt) time.Duration {
+// scrapes are the times of an excerpt's samples. A marker is none.
+func (x *excerpt) scrapes() []int64 {
+	if !slices.ContainsFunc(x.vs, value.IsStaleNaN) {
+		return x.ts
+	}
+	var out []int64
+	for i, t := range x.ts {
+		if !value.IsStaleNaN(x.vs[i]) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// IntervalWindows are how far before end to look for samples that tell the
+// scrape interval, one after the other until there are some.
+func IntervalWindows(start, end time.Time) []time.Duration {
+	const (
+		// Ten samples a series at the slowest scrapes that are usual, once a minute.
+		usual = 10 * time.Minute
+		// A service may be gone shortly before the end. More would be many
+		// samples of a server for an answer that few give.
+		most = 2 * time.Hour
+	)
+	windows := []time.Duration{usual}
+	if w := min(end.Sub(start), most).Truncate(time.Second); w > usual {
+		windows = append(windows, w)
+	}
+	return windows
+}
+
+// ScrapedName is a metric that is scraped, not written by rules, and has not
+// many series for each target. names are not empty.
+func ScrapedName(names []string) string {
+	i := slices.IndexFunc(names, func(n string) bool {
+		return !strings.Contains(n, ":") && !strings.HasPrefix(n, "ALERTS") && !strings.HasSuffix(n, "_bucket")
+	})
+	return names[max(i, 0)]
+}
+
+// UsualInterval is the usual time between two successive samples of one series,
+// as it was configured; 0 where none has two. times are those of the i-th of n
+// series, in milliseconds, ascending.
+func UsualInterval(n int, times func(i int) []int64) time.Duration {
 	const (
 		perSeries = 20  // of the last spacings: what the interval is now, and not before it was changed
 		series    = 500 // are enough to tell, evenly spread over the jobs
-		quantile  = 0.4
+		// The median, shifted down a little: every third scrape lost makes half of
+		// the spacings twice as long, and the median a matter of chance.
+		quantile = 0.4
 	)
 	var spacings []int64
-	every := len(found)/series + 1
-	for i := 0; i < len(found); i += every {
-		x := found[i]
-		for n, j := 0, len(x.ts)-1; j > 0 && n < perSeries; j-- {
-			// What is between a sample and a marker is no interval.
-			if !value.IsStaleNaN(x.vs[j]) && !value.IsStaleNaN(x.vs[j-1]) {
-				spacings = append(spacings, x.ts[j]-x.ts[j-1])
-				n++
+	for i := 0; i < n; i += n/series + 1 {
+		ts := times(i)
+		for j := max(1, len(ts)-perSeries); j < len(ts); j++ {
+			if d := ts[j] - ts[j-1]; d > 0 {
+				spacings = append(spacings, d)
 			}
 		}
 	}
@@ -60,11 +118,12 @@ func usualSpacing(found []excerpt) time.Duration {
 		return 0
 	}
 	slices.Sort(spacings)
-	return time.Duration(spacings[int(float64(len(spacings)-1)*quantile)]) * time.Millisecond
+	return round(time.Duration(spacings[int(float64(len(spacings)-1)*quantile)]) * time.Millisecond)
 }
 
 // round is the roundest duration within 2 % of d: scrapes are late by some
-// milliseconds, and intervals are configured in round numbers.
+// milliseconds, and intervals are configured in round numbers. 2 % is twice
+// what Prometheus itself allows for (--scrape.timestamp-tolerance).
 func round(d time.Duration) time.Duration {
 	const tolerance = 0.02
 	for _, grid := range []time.Duration{

@@ -25,6 +25,9 @@ const (
 	maxTime = 1 << 53
 	// labels.Labels cannot hold 16 MiB, and panics.
 	maxLabelBytes = 1 << 20
+	// A decoder holds one string or sample in memory: the longest label, with
+	// each byte written as \u00XX, and some more.
+	maxToken = 8 << 20
 )
 
 // answer is what surrounds the data of an answer.
@@ -34,11 +37,36 @@ type answer struct {
 	said    string   // why there is an error
 	notes   []string // warnings and infos
 	partial bool     // VictoriaMetrics says so here, others in a warning
+	data    bool     // there was what the answer is about
+}
+
+// errNoData is that an answer says it is a success, and has nothing in it.
+var errNoData = errors.New("expected data in it, saw none")
+
+// errTokenTooLong is that a string or a sample exceeds maxToken.
+var errTokenTooLong = fmt.Errorf("expected strings of at most %d MiB, saw a longer one", maxToken>>20)
+
+// tokenReader fails where its decoder has more than maxToken in memory.
+type tokenReader struct {
+	r   io.Reader
+	dec *jsontext.Decoder
+	n   int64 // bytes read
+}
+
+func (t *tokenReader) Read(p []byte) (int, error) {
+	if t.n-t.dec.InputOffset() > maxToken {
+		return 0, errTokenTooLong
+	}
+	n, err := t.r.Read(p)
+	t.n += int64(n)
+	return n, err
 }
 
 // decodeAnswer reads an answer of the API; data reads what it is about.
 func decodeAnswer(r io.Reader, data func(*jsontext.Decoder) error) (ans answer, err error) {
-	dec := jsontext.NewDecoder(r)
+	in := &tokenReader{r: r}
+	dec := jsontext.NewDecoder(in)
+	in.dec = dec
 	err = object(dec, func(key string) error {
 		kind := dec.PeekKind()
 		switch {
@@ -59,6 +87,7 @@ func decodeAnswer(r io.Reader, data func(*jsontext.Decoder) error) (ans answer, 
 		case key == "isPartial" && kind == 't':
 			ans.partial, err = true, dec.SkipValue()
 		case key == "data" && kind != 'n':
+			ans.data = true
 			err = data(dec)
 		default:
 			err = dec.SkipValue()
@@ -81,6 +110,7 @@ func decodeAnswer(r io.Reader, data func(*jsontext.Decoder) error) (ans answer, 
 // series without labels. Series without a sample that is a number are left out.
 type samples struct {
 	series   []promql.Series
+	most     int   // how many series may be read
 	left     int   // how many samples more may be read
 	from, to int64 // between these all times must be, in milliseconds
 
@@ -91,10 +121,18 @@ type samples struct {
 // errTooManySamples is that a result exceeds Options.MaxSamples.
 var errTooManySamples = errors.New("too many samples")
 
+// errTooManySeries is that a result exceeds Options.MaxSeries.
+var errTooManySeries = errors.New("too many series")
+
 func (s *samples) data(dec *jsontext.Decoder) error {
-	return object(dec, func(key string) error {
-		if key != "result" || dec.PeekKind() == 'n' {
+	found := false
+	err := object(dec, func(key string) error {
+		if key != "result" {
 			return dec.SkipValue() // resultType too: the shape tells
+		}
+		found = true
+		if dec.PeekKind() == 'n' {
+			return dec.SkipValue()
 		}
 		if err := expect(dec, '[', "a list of series"); err != nil {
 			return err
@@ -110,6 +148,10 @@ func (s *samples) data(dec *jsontext.Decoder) error {
 		_, err := dec.ReadToken()
 		return err
 	})
+	if err == nil && !found {
+		return errNoData
+	}
+	return err
 }
 
 // scalar reads the rest of [time, "value"].
@@ -144,8 +186,14 @@ func (s *samples) readSeries(dec *jsontext.Decoder) error {
 		}
 		return dec.SkipValue() // histograms
 	})
+	if err != nil {
+		return err
+	}
 	s.end()
-	return err
+	if len(s.series) > s.most {
+		return errTooManySeries
+	}
+	return nil
 }
 
 // end keeps the series that was read.

@@ -44,7 +44,8 @@ type QueryError struct {
 
 func (e *QueryError) Error() string { return e.text }
 
-// Unwrap is the reason; context.DeadlineExceeded where Options.Timeout passed.
+// Unwrap is the reason; context.DeadlineExceeded where Options.Timeout passed, or
+// the server's own time limit.
 func (e *QueryError) Unwrap() error { return e.err }
 
 const (
@@ -98,10 +99,11 @@ func (a *API) retry(ctx context.Context, f func() error) error {
 }
 
 // again waits and is true where a request is worth sending once more; smaller
-// is whether it will be for less.
+// is whether it will be for less. What took too long is not asked for again as
+// it is: that would only take as long.
 func (a *API) again(ctx context.Context, err error, smaller bool) bool {
 	e, ok := errors.AsType[*QueryError](err)
-	if !ok || !e.transient && !(e.tooMuch && smaller) || e.retryAfter > maxRetryWait {
+	if !ok || !e.transient && !((e.tooMuch || tookTooLong(err)) && smaller) || e.retryAfter > maxRetryWait {
 		return false
 	}
 	wait := max(a.pause, e.retryAfter)
@@ -115,6 +117,9 @@ func (a *API) again(ctx context.Context, err error, smaller bool) bool {
 		return false
 	}
 }
+
+// tookTooLong is whether an error is for a time that passed, here or on the server.
+func tookTooLong(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
 // refusal is why a server answered without data. ans.said is an error of the API,
 // or text; html is whether the answer was a page for people.
@@ -165,14 +170,17 @@ func (a *API) refusal(what string, resp *http.Response, ans answer, html bool) e
 	}
 
 	e := &QueryError{Status: code, Type: a.quote(ans.errType), retryAfter: retryAfter(resp)}
-	e.transient = code == http.StatusTooManyRequests || code >= 500
+	if ans.errType == "timeout" || code == http.StatusGatewayTimeout {
+		e.err = context.DeadlineExceeded
+	}
+	e.transient = e.err == nil && (code == http.StatusTooManyRequests || code >= 500)
 	// Prometheus: "too many samples", "exceeded maximum resolution"; Mimir and
 	// VictoriaMetrics: "exceeds", "exceeding". All with different statuses.
 	lower := strings.ToLower(ans.said)
 	e.tooMuch = strings.Contains(lower, "too many") || strings.Contains(lower, "exceed")
 	try := "see the server's log"
 	switch {
-	case e.tooMuch || ans.errType == "timeout":
+	case e.tooMuch || e.err != nil:
 		try = lessData
 	case e.retryAfter > 0:
 		try = fmt.Sprintf("it asks to wait %v", e.retryAfter)
@@ -236,9 +244,7 @@ func (a *API) noAnswer(ctx context.Context, what string, connected bool, err err
 	case slow && !connected || isOp && op.Op == "dial":
 		return a.unreachable(err, "expected an answer, but there is no connection: %s; check that the host can be reached from here", said)
 	case slow:
-		e := a.queryError(what, context.DeadlineExceeded, "expected an answer within %v, saw none; the server may be overloaded: %s", a.opt.Timeout, lessData)
-		e.transient = true
-		return e
+		return a.queryError(what, context.DeadlineExceeded, "expected an answer within %v, saw none; the server may be overloaded: %s", a.opt.Timeout, lessData)
 	case hungUp:
 		e := a.queryError(what, err, "expected an answer, saw the connection closed without one; see the server's log")
 		e.transient = true
@@ -260,13 +266,13 @@ func (a *API) badAnswer(ctx context.Context, what string, body *limitedReader, e
 	case cause != nil && !errors.Is(cause, errTimeout):
 		return fmt.Errorf("%s: interrupted: %w", a.name, cause)
 	case timedOut(ctx, err):
-		e := a.queryError(what, context.DeadlineExceeded, "expected a whole answer within %v, saw %d bytes of one; %s", a.opt.Timeout, body.n, lessData)
-		e.transient = true
-		return e
+		return a.queryError(what, context.DeadlineExceeded, "expected a whole answer within %v, saw %d bytes of one; %s", a.opt.Timeout, body.n, lessData)
+	// What exceeds a limit of contend is not asked for in smaller parts: their
+	// sum would be as much, and the server has done the work once.
 	case errors.Is(err, errTooLarge):
-		e := a.queryError(what, err, "expected an answer of at most %d bytes, saw more; %s", a.opt.MaxBytes, lessData)
-		e.tooMuch = true
-		return e
+		return a.queryError(what, err, "expected an answer of at most %d bytes, saw more; %s", a.opt.MaxBytes, lessData)
+	case errors.Is(err, errTooManySeries):
+		return a.tooManySeries(what)
 	case errors.Is(err, errTooManySamples):
 		return a.queryError(what, err, "expected at most %d samples, saw more; %s", a.opt.MaxSamples, lessData)
 	case body.err != nil || errors.Is(err, io.ErrUnexpectedEOF):
@@ -275,4 +281,8 @@ func (a *API) badAnswer(ctx context.Context, what string, body *limitedReader, e
 		return e
 	}
 	return a.queryError(what, err, "expected an answer as the Prometheus API has it, saw another: %s", a.quote(err.Error()))
+}
+
+func (a *API) tooManySeries(what string) *QueryError {
+	return a.queryError(what, errTooManySeries, "expected at most %d series, saw more; try a narrower --selector", a.opt.MaxSeries)
 }

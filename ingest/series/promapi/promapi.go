@@ -41,6 +41,10 @@ type Options struct {
 	// MaxSamples limits the result of one query, over all its requests:
 	// 20 million, or 320 MB.
 	MaxSamples int
+	// MaxSeries limits the result of one query, over all its requests: 100,000,
+	// which is 100 instances of each of 1,000 services, and some 100 MB with
+	// their labels. More is no answer that anybody can look through.
+	MaxSeries int
 	// Concurrency is how many requests run at a time: 2. A server that is asked
 	// during an incident has others to answer, and by default runs 20 queries.
 	Concurrency int
@@ -57,6 +61,7 @@ func (o Options) withDefaults() Options {
 	}
 	set(&o.MaxPoints, 2000)
 	set(&o.MaxSamples, 20_000_000)
+	set(&o.MaxSeries, 100_000)
 	set(&o.Concurrency, 2)
 	if o.Timeout <= 0 {
 		o.Timeout = 30 * time.Second
@@ -72,7 +77,9 @@ func (o Options) withDefaults() Options {
 
 // API is one server. Its methods may be called by several goroutines; at most
 // Options.Concurrency requests run at a time. A request that fails for a reason
-// that may pass (5xx, 429, a timeout, a broken connection) is sent once more.
+// that may pass (5xx, 429, a broken connection) is sent once more. One that is
+// not answered in time is not, or Range asks once for less: who waited once
+// does not wait twice for the same.
 //
 // Every error of a query is an *Unreachable, a *QueryError, or has the
 // context's cause.
@@ -213,7 +220,7 @@ func (a *API) instant(ctx context.Context, expr string, at time.Time) (*samples,
 	var s *samples
 	form := url.Values{"query": {expr}, "time": {timeParam(at.UnixMilli())}}
 	err := a.retry(ctx, func() error {
-		s = &samples{left: a.opt.MaxSamples, from: -maxTime, to: maxTime}
+		s = &samples{most: a.opt.MaxSeries, left: a.opt.MaxSamples, from: -maxTime, to: maxTime}
 		return a.ask(ctx, request{path: "query", form: form, what: quoteExpr(expr), data: s.data})
 	})
 	return s, err
@@ -247,7 +254,7 @@ func (a *API) labelValues(ctx context.Context, selector string, start, end time.
 	}
 	err = a.retry(ctx, func() error {
 		names = nil
-		return a.ask(ctx, request{path: "label/" + labels.MetricName + "/values", form: form, what: "names of " + quoteExpr(braces(selector)), get: true,
+		return a.ask(ctx, request{path: "label/" + labels.MetricName + "/values", form: form, what: "names of " + quoteExpr(braces(selector)), list: true,
 			data: func(dec *jsontext.Decoder) error {
 				return array(dec, func() error {
 					name, err := readString(dec)
@@ -265,7 +272,7 @@ func (a *API) seriesNames(ctx context.Context, selector string, start, end time.
 	form.Set("match[]", braces(selector, `__name__!=""`))
 	err := a.retry(ctx, func() error {
 		clear(found)
-		return a.ask(ctx, request{path: "series", form: form, what: "series of " + quoteExpr(braces(selector)), get: true,
+		return a.ask(ctx, request{path: "series", form: form, what: "series of " + quoteExpr(braces(selector)), list: true,
 			data: func(dec *jsontext.Decoder) error {
 				return array(dec, func() error {
 					return object(dec, func(label string) error {

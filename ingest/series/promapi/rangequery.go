@@ -25,8 +25,8 @@ var windowBound = regexp.MustCompile(`@\s*(start|end)\s*\(\s*\)`)
 //
 // A window of more than Options.MaxPoints steps is asked for in parts, one after
 // the other, which gives what one request would. A part that fails for a reason
-// that may pass, or for its size, is asked for once more in halves, and so are
-// those that follow. An expression with @ start() or @ end() is asked for at once.
+// that may pass, or that is too much for the server, is asked for once more in
+// halves, and so are those that follow; after a timeout, only once. An expression with @ start() or @ end() is asked for at once.
 //
 // Some servers can be set up to move start to a multiple of step; then there is
 // a warning. A start that is one already avoids it, and finds their caches.
@@ -45,12 +45,13 @@ func (a *API) Range(ctx context.Context, expr string, start, end time.Time, step
 	}
 	m := merger{series: map[string]*mergedSeries{}}
 	var retried int64 // steps before it have been asked for twice
+	slow := false     // a part was not answered in time
 	for from := int64(0); from < points; {
 		n := min(size, points-from)
 		if n < points {
 			a.opt.Progress(fmt.Sprintf("asking for steps %d to %d of %d of %s", from+1, from+n, points, quoteExpr(expr)))
 		}
-		part := &samples{left: a.opt.MaxSamples - m.samples, from: g.at(from - 1), to: g.at(from + n)}
+		part := &samples{most: a.opt.MaxSeries, left: a.opt.MaxSamples - m.samples, from: g.at(from - 1), to: g.at(from + n)}
 		form := url.Values{
 			"query": {expr},
 			"start": {timeParam(g.at(from))},
@@ -59,15 +60,19 @@ func (a *API) Range(ctx context.Context, expr string, start, end time.Time, step
 		}
 		err := a.ask(ctx, request{path: "query_range", form: form, what: quoteExpr(expr), data: part.data})
 		if err != nil {
-			if from < retried || !a.again(ctx, err, n > smallest) {
+			if from < retried || slow && tookTooLong(err) || !a.again(ctx, err, n > smallest) {
 				return nil, err
 			}
+			slow = slow || tookTooLong(err)
 			retried = from + n
 			size = max(n/2, min(n, smallest))
 			continue
 		}
 		if err := m.add(part.series); err != nil {
 			return nil, a.queryError(quoteExpr(expr), err, "%s", a.quote(err.Error()))
+		}
+		if len(m.series) > a.opt.MaxSeries {
+			return nil, a.tooManySeries(quoteExpr(expr))
 		}
 		if !g.holds(part.series) {
 			a.warn("the server evaluated some queries shortly before or after the times it was asked for, as it rounds them")

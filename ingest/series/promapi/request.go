@@ -27,7 +27,7 @@ type request struct {
 	path string // below /api/v1
 	form url.Values
 	what string // how errors call it
-	get  bool   // it takes no POST
+	list bool   // it takes no POST, and an empty list may be null
 	data func(*jsontext.Decoder) error
 }
 
@@ -41,7 +41,7 @@ func (a *API) ask(ctx context.Context, q request) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%s: interrupted: %w", a.name, context.Cause(ctx))
 	}
-	if q.get || a.getOnly.Load() {
+	if q.list || a.getOnly.Load() {
 		return a.send(ctx, http.MethodGet, q)
 	}
 	err := a.send(ctx, http.MethodPost, q)
@@ -124,6 +124,8 @@ func (a *API) read(ctx context.Context, q request, resp *http.Response) error {
 		return a.badAnswer(ctx, q.what, limited, err)
 	case err != nil || ans.status != "success":
 		return a.refusal(q.what, resp, ans, false)
+	case !ans.data && !q.list:
+		return a.badAnswer(ctx, q.what, limited, errNoData)
 	}
 	a.warn(ans.notes...)
 	if ans.partial {
