@@ -124,6 +124,9 @@ type Finding struct {
 	Onset time.Time `json:"-"`
 	// Times are all the times that the alert of a finding of series fired.
 	Times []Window `json:"-"`
+	// lasted is how long the longest held, lasts whether it does at the end.
+	lasted time.Duration
+	lasts  bool
 	// moment is the step that a finding's numbers are of, affected how many instances then.
 	moment   time.Time
 	affected Affected

@@ -58,11 +58,7 @@ func (p *Pass) ReportAlerts(none string, describe func(f *Firing) Finding) {
 		f.Instances, f.moment = main.Instances, main.At
 		f.affected.Affected, f.affected.Total = v.affected(&main)
 		f.Window = &Window{Start: main.Active.UTC(), End: main.End(v).UTC()}
-		if lasted := main.lasted(v); lasted < v.Window()+v.Canon.Timing.Interval && f.Severity == Critical && !v.moment() && !main.holdsAt(v.Canon.End) {
-			// One sample is in an average for as long as its window.
-			f.Severity, f.Confidence = Warning, Weaker(f.Confidence, Medium)
-			f.Warnings = append(f.Warnings, fmt.Sprintf("it held for %s, as a stall of seconds does", lasted))
-		}
+		f.lasted, f.lasts = main.lasted(v), main.heldAt(v.Canon.End) > 0
 		for i := range firings {
 			f.Times = append(f.Times, Window{Start: firings[i].Active.UTC(), End: firings[i].End(v).UTC()})
 		}
@@ -200,6 +196,24 @@ func (v *SeriesView) heldSums(signal string, f *Firing) map[int64]float64 {
 		}
 	}
 	return sums
+}
+
+// soften makes warnings of what is critical in a job whose trouble as a whole was
+// brief: one sample is in an average for as long as its window, so that what
+// shows for two lasted no longer than one. What still lasts is not known to be brief.
+func (p *Pass) soften() {
+	v := p.Series
+	for _, f := range p.findings {
+		if f.lasts || f.lasted > 2*v.Window() || v.moment() {
+			return
+		}
+	}
+	for i := range p.findings {
+		if f := &p.findings[i]; f.Severity == Critical {
+			f.Severity, f.Confidence = Warning, Weaker(f.Confidence, Medium)
+			f.Warnings = append(f.Warnings, fmt.Sprintf("it held for %s in all, as a stall of seconds does", f.lasted))
+		}
+	}
 }
 
 // WaitsOf says "n of m requests" of a finding of WaitFinding.

@@ -62,6 +62,7 @@ func (r *Report) runJobs(jobs, processes []*Pass, detectors []*Detector) {
 		}
 	}
 	for _, p := range jobs {
+		p.soften()
 		if names := blind[p.Series.Job]; len(names) > 0 {
 			r.Notes = append(r.Notes, fmt.Sprintf("job %s: no series for %s, which looked elsewhere", p.Series.Job, strings.Join(names, ", ")))
 		}
@@ -156,32 +157,35 @@ func (v *SeriesView) missing(signal string) string {
 // and series that stopped coming although nothing says that their job is gone.
 func (v *SeriesView) holes() []string {
 	var out []string
-	var first time.Time
+	var first, last time.Time
 	failed := 0
 	ups := v.columns("up")
 	for _, c := range ups {
-		if at, ok := v.lost(c); ok {
+		if from, to, ok := v.lost(c); ok {
 			failed++
-			if first.IsZero() || at.Before(first) {
-				first = at
+			if first.IsZero() || from.Before(first) {
+				first = from
+			}
+			if to.After(last) {
+				last = to
 			}
 		}
 	}
 	if failed > 0 {
-		out = append(out, fmt.Sprintf("job %s: scrapes of %s failed, first about %s: what happened meanwhile is not in the series", v.Job, Plural(float64(failed), "instance"), v.clock(first)))
+		out = append(out, fmt.Sprintf("job %s: scrapes of %d of %s failed for minutes, from about %s to %s: what happened meanwhile is not in the series", v.Job, failed, Plural(float64(len(ups)), "instance"), v.clock(first), v.clock(last)))
 	}
 	if doubt := v.Doubt("inflight"); doubt != "" {
 		out = append(out, fmt.Sprintf("job %s: %s", v.Job, strings.TrimPrefix(doubt, "; but ")))
 	}
-	if last := v.last(); v.Canon.End.Sub(last) > v.lostTime() {
-		out = append(out, fmt.Sprintf("job %s: its series end at %s, %s before the window does: what happened since is not in them", v.Job, v.clock(last), v.Canon.End.Sub(last)))
+	if end := v.last(); v.Canon.End.Sub(end) > v.lostTime() {
+		out = append(out, fmt.Sprintf("job %s: its series end at %s, %s before the window does: what happened since is not in them", v.Job, v.clock(end), v.Canon.End.Sub(end)))
 	}
 	return out
 }
 
 // lost reports whether an instance's scrapes failed for longer than a drained
-// target's last ones do, and since when.
-func (v *SeriesView) lost(up column) (since time.Time, ok bool) {
+// target's last ones do, and from when to when.
+func (v *SeriesView) lost(up column) (from, to time.Time, ok bool) {
 	begin := int64(-1) // of a run of failed scrapes
 	end := func(t int64) bool {
 		return begin >= 0 && time.Duration(t-begin)*time.Millisecond >= v.lostTime()
@@ -199,11 +203,11 @@ func (v *SeriesView) lost(up column) (since time.Time, ok bool) {
 			continue
 		}
 		if end(t) {
-			return time.UnixMilli(begin), true
+			return time.UnixMilli(begin), time.UnixMilli(t), true
 		}
 		begin = -1
 	}
-	return time.UnixMilli(begin), end(last)
+	return time.UnixMilli(begin), time.UnixMilli(last), end(last)
 }
 
 // last is the last step in the window at which any instance has a sample of

@@ -22,6 +22,7 @@ type SeriesView struct {
 	Job    string
 	Canon  *series.Canonical
 	alerts map[string]*alerted // by name of the alert
+	index  columnIndex         // of all jobs' views together
 }
 
 // alerted is what one alert did for one job.
@@ -67,9 +68,6 @@ func (f *Firing) lasted(v *SeriesView) time.Duration {
 	return time.UnixMilli(at[len(at)-1]).Sub(f.Active) + v.Canon.Timing.Interval
 }
 
-// holdsAt reports whether the condition holds at a step.
-func (f *Firing) holdsAt(t time.Time) bool { return f.heldAt(t) > 0 }
-
 // heldAt is for how many instances the condition held at a step.
 func (f *Firing) heldAt(t time.Time) int {
 	n := 0
@@ -95,8 +93,9 @@ func (f *Firing) End(v *SeriesView) time.Time {
 func evaluateSignals(ctx context.Context, c *series.Canonical, detectors []*Detector) ([]*SeriesView, error) {
 	var views []*SeriesView
 	byJob := map[string]*SeriesView{}
+	index := columnIndex{}
 	for _, job := range c.Jobs {
-		v := &SeriesView{Job: job, Canon: c, alerts: map[string]*alerted{}}
+		v := &SeriesView{Job: job, Canon: c, alerts: map[string]*alerted{}, index: index}
 		views, byJob[job] = append(views, v), v
 	}
 	var signals []*Signal
@@ -280,13 +279,24 @@ func (v *SeriesView) Has(signal string) bool {
 }
 
 func (v *SeriesView) columns(signal string) []column {
-	var out []column
-	for _, c := range v.Canon.Store.Columns("contend:" + signal) {
-		if c.Labels.Get(model.JobLabel) == v.Job {
-			out = append(out, column{c.Labels.Get(model.InstanceLabel), c.T, c.V})
+	return v.index.of(v.Canon, signal)[v.Job]
+}
+
+// columnIndex is every job's samples of a signal, so that many jobs do not each
+// go through the series of all.
+type columnIndex map[string]map[string][]column // by signal and job
+
+func (x columnIndex) of(c *series.Canonical, signal string) map[string][]column {
+	jobs, ok := x[signal]
+	if !ok {
+		jobs = map[string][]column{}
+		for _, col := range c.Store.Columns("contend:" + signal) {
+			job := col.Labels.Get(model.JobLabel)
+			jobs[job] = append(jobs[job], column{col.Labels.Get(model.InstanceLabel), col.T, col.V})
 		}
+		x[signal] = jobs
 	}
-	return out
+	return jobs
 }
 
 // column is one instance's samples of a signal.

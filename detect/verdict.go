@@ -70,6 +70,14 @@ func decide(r *Report, passes []*Pass, detectors []*Detector) {
 		r.tell(all, nil, job, &Detector{})
 		r.Verdict.Summary += unexplained(r, passes)
 		r.Verdict.Summary += unread(passes)
+		for _, p := range passes {
+			if p.Series == nil {
+				continue
+			}
+			for _, hole := range p.Series.holes() {
+				r.Verdict.Summary += "; no all-clear: " + hole
+			}
+		}
 	}
 	foldDeadlocks(all)
 	r.Findings = append(r.Findings, all...)

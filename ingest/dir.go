@@ -1,12 +1,16 @@
 package ingest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -23,8 +27,9 @@ const (
 	maxNamedFiles = 4
 )
 
-// loadDir reads the profiles of a directory, in the order of their paths.
-// Hidden files and symbolic links are left alone.
+// loadDir reads the profiles and series of a directory, in the order of their
+// paths. Hidden files and symbolic links are left alone. What is there to be
+// series, by its name or by a bundle's own list, and cannot be read is a failure.
 func (l *loader) loadDir(dir string) *Bundle {
 	b := &Bundle{}
 	root, err := os.OpenRoot(dir)
@@ -34,6 +39,7 @@ func (l *loader) loadDir(dir string) *Bundle {
 	}
 	defer root.Close()
 
+	listed := listedSeries(root)
 	files, more := 0, 0
 	err = fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
 		name := filepath.Join(dir, filepath.FromSlash(p))
@@ -61,7 +67,9 @@ func (l *loader) loadDir(dir string) *Bundle {
 			return nil
 		}
 		files++
-		l.loadDirFile(b, root, name, p, d.Type())
+		if l.loadDirFile(b, root, name, p, d.Type(), listed[p]) {
+			delete(listed, p)
+		}
 		return nil
 	})
 	if err != nil {
@@ -70,6 +78,9 @@ func (l *loader) loadDir(dir string) *Bundle {
 	if more > 0 {
 		b.fail(dir, fmt.Errorf("expected at most %d files in it, saw %d: %d read, in the order of their paths, %d%s not; give it in parts",
 			maxDirFiles, files+more, files, more, orMore(more)))
+	}
+	if len(listed) > 0 {
+		b.fail(dir, fmt.Errorf("expected the series that %s lists, but could not read %s; is the copy complete?", manifest, firstOf(slices.Sorted(maps.Keys(listed)))))
 	}
 	if len(b.Snapshots)+len(b.Waits)+len(b.Read)+len(b.scrapes)+len(b.Failures) == 0 {
 		b.fail(dir, fmt.Errorf("expected goroutine, block or mutex profiles or series in it, saw %s; try contend analyze FILE or URL", sawFiles(dir, b.Unused)))
@@ -87,36 +98,78 @@ func orMore(counted int) string {
 // manifest is a bundle's own list of what was taken when; the profiles beside it say the same.
 const manifest = "bundle.json"
 
-// loadDirFile reads p, a slash-separated path below the root.
-func (l *loader) loadDirFile(b *Bundle, root *os.Root, name, p string, mode fs.FileMode) {
+// listedSeries are the paths of series in the list of the bundle at root, if
+// there is one. What is wrong with the list is for readManifest to say.
+func listedSeries(root *os.Root) map[string]bool {
+	info, err := root.Lstat(manifest)
+	if err != nil || !info.Mode().IsRegular() { // to open a pipe would wait
+		return nil
+	}
+	f, err := root.Open(manifest)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	var m struct {
+		Taken []struct{ File, Kind string }
+	}
+	if json.NewDecoder(io.LimitReader(f, maxManifest)).Decode(&m) != nil {
+		return nil
+	}
+	listed := map[string]bool{}
+	for _, t := range m.Taken {
+		if t.Kind == "series" {
+			listed[path.Clean(t.File)] = true
+		}
+	}
+	return listed
+}
+
+// isSeriesName reports whether a file's name says that it has series.
+func isSeriesName(p string) bool {
+	return strings.HasSuffix(strings.TrimSuffix(strings.ToLower(p), ".gz"), ".om")
+}
+
+// loadDirFile reads p, a slash-separated path below the root. listed says that
+// it has to have series. It reports whether p was read, or its failure was told.
+func (l *loader) loadDirFile(b *Bundle, root *os.Root, name, p string, mode fs.FileMode, listed bool) bool {
 	switch {
 	case mode&fs.ModeSymlink != 0:
 		// Read where it is, its target would be there twice; out of the
 		// directory, it is not what was given.
 		b.pass(name, "a symbolic link")
-		return
+		return false
 	case !mode.IsRegular():
 		b.pass(name, "not a regular file")
-		return
+		return false
 	}
 	f, err := root.Open(filepath.FromSlash(p))
 	if err != nil {
 		b.fail(name, pathError(name, err))
-		return
+		return true
 	}
 	defer f.Close()
 	if p == manifest {
 		b.readManifest(name, f)
-		return
+		return true
 	}
 	r, err := l.read(name, f)
-	if np, ok := errors.AsType[*notProfile](err); ok {
+	if np, ok := errors.AsType[*notProfile](err); ok && !listed && !isSeriesName(p) {
 		b.pass(name, np.saw)
 	} else if err != nil {
 		b.fail(name, err)
 	}
 	// The folder and not the argument: each may hold another process' profiles.
 	b.addReading(r, filepath.Dir(name))
+	return true
+}
+
+// firstOf names the first few of some files.
+func firstOf(names []string) string {
+	if more := len(names) - maxNamedFiles; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamedFiles], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
 
 // sawFiles names what a directory without profiles has.

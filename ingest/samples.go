@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -167,6 +169,53 @@ type SeriesOptions struct {
 	Collect series.CollectOptions
 }
 
+// span is a time in which a file has samples without a gap of hours.
+type span struct {
+	first, last time.Time
+	samples     int
+}
+
+func (s span) holds(t time.Time) bool { return !t.Before(s.first) && !t.After(s.last) }
+
+// apart is the gap that makes samples another matter: one stray sample of years
+// ago must not make a window of years, in which minutes are nothing.
+const apart = 6 * time.Hour
+
+// spans are the times in which the bundle's series have samples, in order.
+func (b *Bundle) spans() []span {
+	const bucket = time.Hour
+	type hour struct {
+		first, last int64
+		n           int
+	}
+	hours := map[int64]*hour{}
+	for _, c := range b.Samples.All() {
+		for i, t := range c.T {
+			if math.IsNaN(c.V[i]) {
+				continue
+			}
+			k := t / bucket.Milliseconds()
+			h := hours[k]
+			if h == nil {
+				h = &hour{first: t, last: t}
+				hours[k] = h
+			}
+			h.first, h.last, h.n = min(h.first, t), max(h.last, t), h.n+1
+		}
+	}
+	var out []span
+	for _, k := range slices.Sorted(maps.Keys(hours)) {
+		h := hours[k]
+		first, last := time.UnixMilli(h.first).UTC(), time.UnixMilli(h.last).UTC()
+		if n := len(out); n > 0 && h.first-out[n-1].last.UnixMilli() <= apart.Milliseconds() {
+			out[n-1].last, out[n-1].samples = last, out[n-1].samples+h.n
+			continue
+		}
+		out = append(out, span{first, last, h.n})
+	}
+	return out
+}
+
 // namesOf names inputs of series in one word.
 func namesOf(read []Samples) string {
 	switch len(read) {
@@ -225,17 +274,28 @@ func (b *Bundle) window(opt *SeriesOptions) (source series.Source, name string, 
 		}
 		collect.Start = collect.End.Add(-opt.Since)
 	case b.Samples != nil:
-		first, last, ok := b.Samples.Extent()
-		if !ok {
+		spans := b.spans()
+		if len(spans) == 0 {
 			return nil, "", collect
 		}
 		source, name = b.Samples, namesOf(b.Read)
-		collect.Start = first
-		if collect.End.IsZero() {
-			collect.End = last
+		in := spans[0]
+		for _, s := range spans[1:] {
+			if s.samples > in.samples || !opt.Until.IsZero() && s.holds(opt.Until) {
+				in = s
+			}
 		}
-		if opt.Since > 0 {
-			collect.Start = collect.End.Add(-opt.Since)
+		if others := len(spans) - 1; others > 0 {
+			b.Gaps = append(b.Gaps, fmt.Sprintf("%s: looked at %s to %s; samples at %d other times, hours away, are not: --until looks at those",
+				name, in.first.Format(time.RFC3339), in.last.Format(time.RFC3339), others))
+		}
+		// Beyond its samples a file has nothing to say.
+		if collect.End.IsZero() || collect.End.After(in.last) && !collect.End.Before(in.first) {
+			collect.End = in.last
+		}
+		collect.Start = in.first
+		if s := collect.End.Add(-opt.Since); opt.Since > 0 && s.After(in.first) {
+			collect.Start = s
 		}
 		if collect.Start.After(collect.End) {
 			collect.Start = collect.End // an end before the first sample: Collect says from when there are any

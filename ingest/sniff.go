@@ -48,9 +48,12 @@ var magics = []struct{ prefix, saw, try string }{
 	{"\x7fELF", "an ELF binary or core file", tryGoroutine},
 	{"MZ", "a Windows binary", tryGoroutine},
 	{"\xcf\xfa\xed\xfe", "a Mach-O binary", tryGoroutine},
-	{"\xff\xfe", "UTF-16 text", "it as UTF-8: iconv -f UTF-16 -t UTF-8 FILE | contend analyze -"},
-	{"\xfe\xff", "UTF-16 text", "it as UTF-8: iconv -f UTF-16 -t UTF-8 FILE | contend analyze -"},
+	{"\xff\xfe\x00\x00", "UTF-32 text", fmt.Sprintf(tryUTF8, "UTF-32")},
+	{"\xff\xfe", "UTF-16 text", fmt.Sprintf(tryUTF8, "UTF-16")},
+	{"\xfe\xff", "UTF-16 text", fmt.Sprintf(tryUTF8, "UTF-16")},
 }
+
+const tryUTF8 = "it as UTF-8: iconv -f %s -t UTF-8 FILE | contend analyze -"
 
 var (
 	dumpHeader = regexp.MustCompile(`goroutine \d+ (?:gp=|m=|\[)|goroutine profile: total \d`)
@@ -81,6 +84,11 @@ func sniff(head []byte, complete bool) (content, *notProfile) {
 			return proto, nil
 		case dumpHeader.Match(head): // a log with a hole or control characters in it
 			return dump, nil
+		case memory.Sniff(head) != memory.None: // series of which a few lines are damaged
+			return samples, nil
+		}
+		if name := utf16(head); name != "" {
+			return other, &notProfile{"UTF-16 text", fmt.Sprintf(tryUTF8, name)}
 		}
 		return other, &notProfile{"binary data that is no pprof profile", tryGoroutine}
 	}
@@ -137,6 +145,27 @@ func isText(head []byte) bool {
 		}
 	}
 	return !bytes.HasPrefix(head, []byte("\xff\xfe")) && !bytes.HasPrefix(head, []byte("\xfe\xff"))
+}
+
+// utf16 is the encoding of UTF-16 text that does not begin with its mark: of
+// each two bytes of a beginning in ASCII, one is zero. "" is another content.
+func utf16(head []byte) string {
+	head = head[:min(len(head), 64)&^1]
+	if len(head) < 8 {
+		return ""
+	}
+	big, little := true, true
+	for i := 0; i < len(head); i += 2 {
+		big = big && head[i] == 0 && head[i+1] != 0
+		little = little && head[i] != 0 && head[i+1] == 0
+	}
+	switch {
+	case big:
+		return "UTF-16BE"
+	case little:
+		return "UTF-16LE"
+	}
+	return ""
 }
 
 // isZlib recognises RFC 1950's header: deflate, a window up to 32 KiB, and a

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/contend/contend/detect/report"
 	"github.com/contend/contend/ingest"
 	"github.com/contend/contend/ingest/capture"
 )
@@ -50,7 +51,10 @@ profiles/ as they were received, and series.om, OpenMetrics text that also
 promtool tsdb create-blocks-from openmetrics reads. A series ends with NaN where
 a scrape failed or no longer had it. Metrics of up to 64 MiB are read, and
 scraping ends where all samples would take more than 256 MiB of memory or 1 GiB
-in series.om.
+in series.om. A series of more than 64 KiB or 300 labels is left out.
+
+A process that has died is not waited for: the last profiles and the last scrape
+get 5 seconds after --for, or twice what they took before.
 
 A bundle holds the labels of profiles and metrics as they are, which can be
 secrets, and the paths of the service's source: look at it before it is passed on.
@@ -171,7 +175,7 @@ func writeCaptured(w io.Writer, r *capture.Report) error {
 	if r.Interrupted {
 		early = ", then interrupted"
 	}
-	dir := filepath.Clean(r.Dir) + string(filepath.Separator)
+	dir := report.Printable(filepath.Clean(r.Dir) + string(filepath.Separator))
 	return written(fmt.Fprintf(w, "%s: %d goroutine, %d block and %d mutex profiles, %s, %s of %d series, %.1f MB in %v%s\nnext: contend analyze %s\n",
 		dir, counts["goroutine"], counts["block"], counts["mutex"], plural(counts["dump"], "dump"), scrapes, r.Series,
 		float64(r.Bytes)/1e6, r.Elapsed.Round(time.Second), early, dir))

@@ -37,7 +37,7 @@ and on (job) (avg by (job) (contend:arrivals) > 2 * contend:arrivals:mean_peak)`
 			Expr: "contend:completions == contend:arrivals and contend:latency > 2 * contend:latency:baseline unless contend:inflight",
 		}, {
 			Name: "a counter that began again above zero: neither CPU nor requests in flight moved",
-			Expr: "contend:cpu < 1.2 * contend:cpu:baseline and contend:inflight < 1.2 * clamp_min(contend:inflight:baseline, 1)",
+			Expr: "contend:cpu < 1.3 * contend:cpu:baseline and contend:inflight < 1.5 * clamp_min(contend:inflight:baseline, 1)",
 		}},
 		KeepFiring: "4x,1m",
 		Severity:   detect.Warning,

@@ -61,13 +61,8 @@ func newFolder(out string) (*folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the directory for the bundle: %w", err)
 	}
-	entries, err := os.ReadDir(out)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return nil, fmt.Errorf("expected a new or empty directory for the bundle: %w", err)
-	case len(entries) > 0:
-		return nil, fmt.Errorf("expected a new or empty directory for the bundle, saw %s, which is not empty; remove it or name another", out)
+	if err := checkFree(out); err != nil {
+		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o777); err != nil {
 		return nil, fmt.Errorf("make room for the bundle: %w", err)
@@ -85,13 +80,39 @@ func newFolder(out string) (*folder, error) {
 	return f, nil
 }
 
+// checkFree says why a bundle cannot be put at out. A symbolic link is not
+// followed: the bundle would take the place of the link, not of its target.
+func checkFree(out string) error {
+	info, err := os.Lstat(out)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("expected a new or empty directory for the bundle: %w", err)
+	case info.Mode()&fs.ModeSymlink != 0:
+		return fmt.Errorf("expected a new or empty directory for the bundle, saw %s, which is a symbolic link; name what it points to", out)
+	case !info.IsDir():
+		return fmt.Errorf("expected a new or empty directory for the bundle, saw %s, which is no directory; name another", out)
+	}
+	entries, err := os.ReadDir(out)
+	switch {
+	case err != nil:
+		return fmt.Errorf("expected a new or empty directory for the bundle: %w", err)
+	case len(entries) > 0:
+		return fmt.Errorf("expected a new or empty directory for the bundle, saw %s, which is not empty; remove it or name another", out)
+	}
+	return nil
+}
+
 // path of a file of the bundle, while it is being written.
 func (f *folder) path(name string) string {
 	return filepath.Join(f.part, filepath.FromSlash(name))
 }
 
+// write leaves no part of a file on a disk that is full.
 func (f *folder) write(name string, data []byte) error {
 	if err := os.WriteFile(f.path(name), data, 0o666); err != nil {
+		os.Remove(f.path(name))
 		return fmt.Errorf("write the bundle: %w", err)
 	}
 	f.bytes += int64(len(data))
@@ -115,12 +136,20 @@ func (f *folder) writeProfile(kind, ending string, at time.Time, data []byte) (T
 	return t, f.write(t.File, data)
 }
 
-// finish puts the bundle in place. What was taken is never lost: where that
-// fails, the error says where it is.
-func (f *folder) finish(m *Manifest) error {
+// writeManifest writes the list of what there is.
+func (f *folder) writeManifest(m *Manifest) error {
 	head, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the bundle: %w", err)
+	}
+	return f.write(manifestFile, append(head, '\n'))
+}
+
+// finish puts the bundle in place, if its list could be written. What was taken
+// is never lost: where that fails, the error says where it is.
+func (f *folder) finish(err error) error {
 	if err == nil {
-		err = f.write(manifestFile, append(head, '\n'))
+		err = checkFree(f.out)
 	}
 	if err == nil {
 		// Not every system renames over an empty directory.
@@ -135,6 +164,13 @@ func (f *folder) finish(m *Manifest) error {
 		return fmt.Errorf("put the bundle in place: %w; what was taken is in %s", err, f.part)
 	}
 	return nil
+}
+
+// drop takes a file out of the bundle again.
+func (f *folder) drop(name string) {
+	if info, err := os.Lstat(f.path(name)); err == nil && os.Remove(f.path(name)) == nil {
+		f.bytes -= info.Size()
+	}
 }
 
 func (f *folder) remove() { os.RemoveAll(f.part) }

@@ -24,7 +24,7 @@ type Report struct {
 }
 
 const (
-	// What an interrupted capture still takes, the second of each cumulative
+	// What a capture still takes after its end, the second of each cumulative
 	// profile, must be done before a job's end (SIGTERM) becomes SIGKILL: 10
 	// seconds with most.
 	graceTime = 5 * time.Second
@@ -46,13 +46,14 @@ type capture struct {
 	scrapes scrapes
 
 	// The profiles' half; Run's goroutine alone uses it.
-	taken  []Taken
-	last   time.Time       // when a profile was asked for
-	absent map[string]bool // kinds that are not served
-	empty  map[string]bool // kinds whose last profile had no samples
-	dumped bool            // the dump was tried
-	fewest int64           // goroutines, of those profiles that had too many to dump
-	shown  time.Time       // when Progress was last told how far it is
+	taken   []Taken
+	last    time.Time       // when a profile was asked for
+	slowest time.Duration   // of all rounds, for the profiles that came
+	absent  map[string]bool // kinds that are not served
+	empty   map[string]bool // kinds whose last profile had no samples
+	dumped  bool            // the dump was tried
+	fewest  int64           // goroutines, of those profiles that had too many to dump
+	shown   time.Time       // when Progress was last told how far it is
 
 	mu       sync.Mutex // for what follows, and for Progress and Note
 	notes    []*Missing
@@ -101,19 +102,62 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if interrupted {
 		c.note("time", fmt.Sprintf("interrupted after %v of %v", elapsed.Round(time.Second), c.For))
 	}
-	if err := c.writeSeries(); err != nil {
-		c.note("metrics", err.Error())
-	}
-	slices.SortStableFunc(c.taken, func(a, b Taken) int { return a.At.Compare(b.At) })
-	m := &Manifest{Schema: Schema, Target: at.target, ClockFactor: 1, Version: c.Version, Taken: c.taken, Missing: c.missing()}
-	if err := folder.finish(m); err != nil {
+	m, err := c.write()
+	if len(m.Taken) == 0 && err != nil {
+		folder.remove()
 		return nil, err
 	}
-	return &Report{
+	if err := folder.finish(err); err != nil {
+		return nil, err
+	}
+	r := &Report{
 		Dir: o.Out, Taken: m.Taken, Missing: m.Missing,
-		Scrapes: c.scrapes.ok, Failed: c.scrapes.failed, Series: len(c.scrapes.series.byName),
+		Scrapes: c.scrapes.ok, Failed: c.scrapes.failed,
 		Bytes: folder.bytes, Elapsed: elapsed, Interrupted: interrupted,
-	}, nil
+	}
+	if slices.ContainsFunc(m.Taken, func(t Taken) bool { return t.File == seriesFile }) {
+		r.Series = len(c.scrapes.series.byName)
+	}
+	return r, nil
+}
+
+// write writes the series and the list of all that was taken. A bundle without
+// its list is none: where a full disk has no room for both, the series go.
+func (c *capture) write() (*Manifest, error) {
+	series, err := c.writeSeries()
+	if err != nil {
+		c.note("metrics", err.Error())
+	}
+	m := c.manifest(series)
+	if len(m.Taken) == 0 {
+		return m, err
+	}
+	err = c.folder.writeManifest(m)
+	if err == nil || series == nil {
+		return m, err
+	}
+	c.folder.drop(seriesFile)
+	c.note("metrics", "left out, to make room for the bundle's list: "+err.Error())
+	m = c.manifest(nil)
+	return m, c.folder.writeManifest(m)
+}
+
+// manifest lists what was taken, and the series where there are any.
+func (c *capture) manifest(series *Taken) *Manifest {
+	taken := c.taken
+	if series != nil {
+		taken = append(slices.Clone(taken), *series)
+	}
+	slices.SortStableFunc(taken, func(a, b Taken) int { return a.At.Compare(b.At) })
+	return &Manifest{Schema: Schema, Target: c.at.target, ClockFactor: 1, Version: c.Version, Taken: taken, Missing: c.missing()}
+}
+
+// timeLeft is how long to wait for what took a time before, and is given most
+// at the most: until a while after the capture's end. A process that died is not
+// waited for; one that was slow has its time, and as much again.
+func (c *capture) timeLeft(took, most time.Duration) time.Duration {
+	left := max(time.Until(c.start.Add(c.For)), 0)
+	return min(left+max(graceTime, 2*took), most)
 }
 
 // now is the time as a bundle has it.

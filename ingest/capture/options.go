@@ -26,6 +26,12 @@ const (
 	MinEvery = time.Second
 	// Goroutine profiles; analyze reads up to 1,000 files of a directory.
 	maxProfiles = 500
+	// Of a job's name, which each line of the series has.
+	maxJob = 200
+	// Of an address: what most servers take, with a token in it.
+	maxURL = 8 << 10
+	// Of a host: the longest name in DNS, and a port. It is a label too.
+	maxHost = 253 + len(":65535")
 )
 
 // Options are the choices of one capture. All that have no default named here
@@ -48,7 +54,7 @@ type Options struct {
 	// MaxGoroutines is how many there may be for a text dump to be taken, which
 	// is below it; 0 is never.
 	MaxGoroutines int
-	// Job is the label of all series; "" is the host's name, or "process" where
+	// Job is the label of all series, of at most 200 bytes; "" is the host's name, or "process" where
 	// it has none.
 	Job string
 	// Version of contend, for the bundle.
@@ -68,6 +74,10 @@ func (o Options) Check() error {
 	switch {
 	case err != nil:
 		return err
+	case len(o.Job) > maxJob:
+		return fmt.Errorf("expected a job's name of at most %d bytes, saw %d", maxJob, len(o.Job))
+	case len(o.MetricsPath) > maxURL:
+		return fmt.Errorf("expected a path of at most %d bytes, saw %d", maxURL, len(o.MetricsPath))
 	case o.For < MinFor || o.For > MaxFor:
 		return fmt.Errorf("expected a capture of %v to %v, saw %v", MinFor, MaxFor, o.For)
 	case o.ScrapeInterval < MinScrapeInterval:
@@ -129,9 +139,15 @@ func newEndpoints(o Options) (endpoints, error) {
 
 // parseURL does not quote what it refuses, which may hold a password.
 func parseURL(raw string) (*url.URL, error) {
+	if len(raw) > maxURL {
+		return nil, fmt.Errorf("expected a URL of at most %d bytes, saw %d", maxURL, len(raw))
+	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, errors.New("expected a URL such as http://localhost:6060, saw something else; http:// is needed, and a password's special characters are written as %XX")
+	}
+	if len(u.Host) > maxHost {
+		return nil, fmt.Errorf("expected a host of at most %d bytes, saw %d", maxHost, len(u.Host))
 	}
 	return u, nil
 }

@@ -15,7 +15,7 @@ import (
 const (
 	// The runtime cuts its text dumps at 64 MiB; profiles are far smaller.
 	maxProfile = 64<<20 + 1<<10
-	// For one round of profiles: a process that has not answered by then would
+	// For the first round of profiles, and the most for another: a process that has not answered by then would
 	// only be kept busy.
 	roundTimeout = 30 * time.Second
 )
@@ -29,14 +29,14 @@ const (
 // the process dies before.
 func (c *capture) profileAll(ctx context.Context) {
 	c.show("taking the first profiles")
-	c.round(ctx, "goroutine", "block", "mutex")
+	c.round(ctx, roundTimeout, "goroutine", "block", "mutex")
 	if len(c.taken) == 0 {
 		c.foundNothing()
 	}
 	c.showTaken()
 	end := c.start.Add(c.For)
 	for next := c.next(c.Every); next.Before(end) && c.wait(ctx, next); next = c.next(c.Every) {
-		c.round(ctx, "goroutine")
+		c.round(ctx, c.timeLeft(c.slowest, roundTimeout), "goroutine")
 		c.showTaken()
 	}
 	c.wait(ctx, end)
@@ -49,7 +49,7 @@ func (c *capture) profileAll(ctx context.Context) {
 		defer cancel()
 	}
 	c.show("taking the last profiles")
-	c.round(ctx, "goroutine", "block", "mutex")
+	c.round(ctx, c.timeLeft(c.slowest, roundTimeout), "goroutine", "block", "mutex")
 	for _, cumulative := range []struct{ kind, setting string }{
 		{"block", "runtime.SetBlockProfileRate"},
 		{"mutex", "runtime.SetMutexProfileFraction"},
@@ -63,22 +63,28 @@ func (c *capture) profileAll(ctx context.Context) {
 	}
 }
 
-// round takes one profile of each kind, one after the other. The dump follows
+// round takes one profile of each kind, one after the other, within a time. The dump follows
 // the first goroutine profile that says it may: early, since a process that
 // dies takes its locks' addresses along, and before the block and mutex profiles,
 // whose difference then has nothing of the stop.
-func (c *capture) round(ctx context.Context, kinds ...string) {
-	round, cancel := context.WithTimeout(ctx, roundTimeout)
+func (c *capture) round(ctx context.Context, within time.Duration, kinds ...string) {
+	round, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
+	var took time.Duration
+	defer func() { c.slowest = max(c.slowest, took) }()
 	for _, kind := range kinds {
 		if c.absent[kind] {
 			continue
 		}
 		if round.Err() != nil && ctx.Err() == nil {
-			c.note(kind, fmt.Sprintf("not asked for: the profiles before it took %v", roundTimeout))
+			c.note(kind, fmt.Sprintf("not asked for: the profiles before it took %v", within.Round(time.Second)))
 			continue
 		}
+		start := time.Now()
 		p, err := c.takeProfile(round, kind)
+		if err == nil {
+			took += time.Since(start)
+		}
 		switch {
 		case err != nil && ctx.Err() != nil: // interrupted, which is noted once
 			return

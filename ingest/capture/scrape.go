@@ -30,6 +30,7 @@ type scrapes struct {
 	series     *seriesSet
 	first      time.Time // zero where there was none
 	ok, failed int
+	slowest    time.Duration // of those that had an answer
 }
 
 // scrapeAll scrapes at the start and at each interval, until the end, ctx is
@@ -49,9 +50,10 @@ func (c *capture) scrapeOnce(ctx context.Context) bool {
 	s := &c.scrapes
 	start := c.now()
 	body, contentType, err := ingest.Get(ctx, c.HTTP, ingest.Request{
-		URL: c.at.metrics, Want: "metrics", Accept: scrapeAccept, MaxBytes: maxScrape, Timeout: scrapeTimeout,
+		URL: c.at.metrics, Want: "metrics", Accept: scrapeAccept, MaxBytes: maxScrape, Timeout: c.timeLeft(s.slowest, scrapeTimeout),
 	})
-	at, seconds := start.UnixMilli(), time.Since(start).Seconds()
+	took := time.Since(start)
+	at, seconds := start.UnixMilli(), took.Seconds()
 	if ctx.Err() != nil && err != nil {
 		return false
 	}
@@ -69,6 +71,7 @@ func (c *capture) scrapeOnce(ctx context.Context) bool {
 	switch {
 	case err == nil:
 		s.ok++
+		s.slowest = max(s.slowest, took)
 	case !errors.Is(err, errTooManySeries):
 		s.failed++
 		c.note("metrics", err.Error())
@@ -83,6 +86,9 @@ func (c *capture) scrapeOnce(ctx context.Context) bool {
 	}
 	if left.invalid > 0 {
 		c.note("series", "some have a label twice or no name; these were left out")
+	}
+	if left.large > 0 {
+		c.note("series", fmt.Sprintf("some have more than %d KiB of text, or more than %d labels; these were left out", maxSeriesName>>10, maxLabels))
 	}
 	return true
 }
@@ -108,27 +114,33 @@ func absent(err error) bool {
 	return false
 }
 
-// writeSeries writes what was scraped, if anything was.
-func (c *capture) writeSeries() error {
+// writeSeries writes what was scraped, if anything was: all of it or, where
+// there is no room, nothing.
+func (c *capture) writeSeries() (*Taken, error) {
 	if c.scrapes.first.IsZero() {
-		return nil
+		return nil, nil
 	}
-	f, err := os.Create(c.folder.path(seriesFile))
+	size, err := c.writeSeriesTo(c.folder.path(seriesFile))
+	c.folder.bytes += size
 	if err != nil {
-		return fmt.Errorf("write the series: %w", err)
+		c.folder.drop(seriesFile)
+		return nil, fmt.Errorf("write the series: %w; they were left out", err)
+	}
+	return &Taken{File: seriesFile, Kind: "series", At: c.scrapes.first}, nil
+}
+
+func (c *capture) writeSeriesTo(path string) (size int64, err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return 0, err
 	}
 	defer f.Close() // closed below, but for errors
 	if err := c.scrapes.series.write(f); err != nil {
-		return fmt.Errorf("write the series: %w", err)
+		return 0, err
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return fmt.Errorf("write the series: %w", err)
+		return 0, err
 	}
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("write the series: %w", err)
-	}
-	c.folder.bytes += info.Size()
-	c.taken = append(c.taken, Taken{File: seriesFile, Kind: "series", At: c.scrapes.first})
-	return nil
+	return info.Size(), f.Close()
 }

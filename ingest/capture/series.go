@@ -30,6 +30,11 @@ const (
 	maxSeriesText = 1 << 30
 	// A sample's value and time, beside its series' name.
 	sampleText = 30
+	// What a series may be, so that analyze reads what is written here: it takes
+	// lines of 1 MiB with labels of 64 KiB, and 500 labels. Escapes, job and
+	// instance make a name longer. labels.Labels panics at 16 MiB.
+	maxSeriesName = 64 << 10
+	maxLabels     = 300
 )
 
 var errTooManySeries = errors.New("too many series")
@@ -82,7 +87,7 @@ const (
 )
 
 // skipped counts samples of a scrape that were left out.
-type skipped struct{ duplicate, invalid int }
+type skipped struct{ duplicate, invalid, large int }
 
 // add takes a scrape's answer, all of it or, where it does not parse or is
 // empty, nothing; then the error says so. As in Prometheus, all samples are of the scrape's
@@ -91,21 +96,21 @@ type skipped struct{ duplicate, invalid int }
 // answer are ignored: what has its own is of another process.
 func (s *seriesSet) add(at int64, seconds float64, body []byte, contentType string) (skipped, error) {
 	samples := 0
-	err := s.each(body, contentType, func(string, model.MetricType, labels.Labels, float64) error {
+	large, err := s.each(body, contentType, func(string, model.MetricType, labels.Labels, float64) error {
 		samples++
 		return nil
 	})
 	if err != nil {
 		return skipped{}, err
 	}
-	if samples == 0 {
+	if samples+large == 0 {
 		return skipped{}, errors.New("no samples")
 	}
 	if err := s.begin(at, seconds, 1); err != nil {
 		return skipped{}, err
 	}
-	var out skipped
-	err = s.each(body, contentType, func(family string, kind model.MetricType, lset labels.Labels, value float64) error {
+	out := skipped{large: large}
+	_, err = s.each(body, contentType, func(family string, kind model.MetricType, lset labels.Labels, value float64) error {
 		if !s.setName(lset) {
 			out.invalid++
 			return nil
@@ -152,12 +157,13 @@ func (s *seriesSet) end(at int64) {
 	}
 }
 
-// each calls add for every sample, with the metric it belongs to.
-func (s *seriesSet) each(body []byte, contentType string, add func(string, model.MetricType, labels.Labels, float64) error) error {
+// each calls add for every sample, with the metric it belongs to. Those whose
+// series is too large are counted and left out.
+func (s *seriesSet) each(body []byte, contentType string, add func(string, model.MetricType, labels.Labels, float64) error) (large int, err error) {
 	// The error is about the content type alone; then text is tried.
 	p, err := textparse.New(body, contentType, labels.NewSymbolTable(), textparse.ParserOptions{FallbackContentType: "text/plain"})
 	if p == nil {
-		return err
+		return 0, err
 	}
 	var name string
 	kind := model.MetricTypeUnknown
@@ -166,23 +172,30 @@ func (s *seriesSet) each(body []byte, contentType string, add func(string, model
 		entry, err := p.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil
+			return large, nil
 		case err != nil:
-			return err
+			return large, err
 		case entry == textparse.EntryType:
 			var metric []byte
 			metric, kind = p.Type()
 			name = openMetricsName(string(metric), kind)
 		case entry == textparse.EntrySeries:
-			_, _, value := p.Series()
-			p.Labels(&lset)
+			text, _, value := p.Series()
+			if len(text) > maxSeriesName {
+				large++
+				continue
+			}
+			if p.Labels(&lset); lset.Len() > maxLabels {
+				large++
+				continue
+			}
 			series := lset.Get(labels.MetricName)
 			family, familyKind := name, kind
 			if !belongs(series, family, familyKind) {
 				family, familyKind = series, model.MetricTypeUnknown
 			}
 			if err := add(family, familyKind, lset, value); err != nil {
-				return err
+				return large, err
 			}
 		}
 	}

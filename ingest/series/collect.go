@@ -3,6 +3,7 @@ package series
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -19,11 +20,14 @@ import (
 )
 
 const (
-	// A day at 15 s. 1,000 instances with 20 signals are 2 GB then.
-	maxSteps = 5760
+	// Three days at 15 s. How many samples that may be is bounded apart.
+	maxSteps = 20_000
 	// Queries at a time: one waits for the server while another is read. A server
 	// in an incident has more to do than to answer us.
 	queriesAtOnce = 2
+	// A server that let so many queries time out will let the others too, and
+	// somebody is waiting.
+	patience = 2
 	// Of all signals together: 800 MB, what a query of Prometheus may take by
 	// default. 2,500 instances with 20 signals have as many in 4 hours at 15 s.
 	maxPoints = 50_000_000
@@ -294,14 +298,22 @@ func (c *collector) ask(parent context.Context, queries []string, all []found) e
 	defer cancel(nil)
 	next := make(chan int)
 	var workers sync.WaitGroup
+	var late atomic.Int32
 	for range queriesAtOnce {
 		workers.Go(func() {
 			for i := range next {
 				if ctx.Err() != nil {
 					continue
 				}
+				if late.Load() >= patience {
+					all[i].err = fmt.Errorf("not asked: %d queries before it had no answer in time", patience)
+					continue
+				}
 				m, err := c.src.Range(ctx, queries[i], c.From, c.End, c.Timing.Interval)
 				all[i].err = err
+				if errors.Is(err, context.DeadlineExceeded) {
+					late.Add(1)
+				}
 				if err := c.take(&all[i], m); err != nil {
 					cancel(err)
 				}

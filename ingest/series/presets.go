@@ -210,9 +210,27 @@ func pods(source, expr string, rank int) []Preset {
 // beside an unlimited service it would be the proxy's. Where nothing names the
 // containers, the sum stays.
 func limits(source, expr string, rank int) []Preset {
-	pod, each := grouped(expr, perPod), grouped(expr, perContainer)
+	each := grouped(expr, perContainer)
+	return joined(source, whole(grouped(expr, perPod), each), each, rank)
+}
+
+// whole leaves an expression by pod to the pods of which each container is in each.
+func whole(pod, each string) string {
 	count := "count by (" + perPod + ") "
-	return joined(source, "("+pod+") "+wholePods+" ("+count+"("+each+") < "+count+podContainers+")", each, rank)
+	return "(" + pod + ") " + wholePods + " (" + count + "(" + each + ") < " + count + podContainers + ")"
+}
+
+// cpuLimits are limits of what a process and not a pod is held to. Of several
+// limited containers the one that uses most CPU is the service: a proxy's quota
+// beside it is none of its own. What no usage tells is as limits has it.
+func cpuLimits(source, expr string, rank int) []Preset {
+	each := grouped(expr, perContainer)
+	usage := "sum by (" + perContainer + ") (rate(container_cpu_usage_seconds_total" + with(containers) + window + "))"
+	busiest := "max by (" + perPod + ") ((" + each + ") and on (" + perContainer + ") (" + usage + " == on (" + perPod + ") group_left () max by (" + perPod + ") (" + usage + ")))"
+	out := limits(source, expr, rank)
+	busy := joined(source, whole(busiest, each), each, rank)[0]
+	out[0].Expr = fallback([]string{busy.Expr, out[0].Expr})
+	return out
 }
 
 func grouped(expr, by string) string { return strings.ReplaceAll(expr, "BY", by) }

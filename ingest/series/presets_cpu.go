@@ -48,9 +48,9 @@ func cpuLimit() []Preset {
 		spelled("dotnet.process.cpu.count", "", Preset{Expr: last("max", "METRIC")}),
 		spelled("go.processor.limit", "", Preset{Expr: last("max", "METRIC")}),
 	},
-		limits("kube-state-metrics", "sum by (BY) ("+latest(`kube_pod_container_resource_limits{resource="cpu"}`)+")", 0),
+		cpuLimits("kube-state-metrics", "sum by (BY) ("+latest(`kube_pod_container_resource_limits{resource="cpu"}`)+")", 0),
 		// A quota of -1 is none.
-		limits("cAdvisor", "sum by (BY) (max by ("+perContainer+") ((last_over_time(container_spec_cpu_quota"+with(containers)+window+") > 0)"+
+		cpuLimits("cAdvisor", "sum by (BY) (max by ("+perContainer+") ((last_over_time(container_spec_cpu_quota"+with(containers)+window+") > 0)"+
 			" / last_over_time(container_spec_cpu_period"+with(containers)+window+")))", 0))
 }
 

@@ -146,17 +146,18 @@ func sorted(names []string) []string {
 	return names
 }
 
-// grid sets the steps: multiples of the interval, or of a multiple of it where
-// there would be too many. It covers the whole window, so that a scrape at its very end counts.
+// grid sets the steps: multiples of the interval. It covers the whole window, so
+// that a scrape at its very end counts, or the last part of one that has too many steps.
 func (c *collector) grid(from time.Time, interval time.Duration) {
 	step := interval.Truncate(time.Millisecond)
 	step = max(step, time.Millisecond)
-	if n := c.opt.End.Sub(from)/step + 1; n > maxSteps {
-		step *= (n + maxSteps - 1) / maxSteps
-		c.Notes = append(c.Notes, fmt.Sprintf("%s at a scrape interval of %s are %d steps: read each %s, at most %d steps; for all of them choose a shorter window",
-			c.opt.End.Sub(from).Round(time.Second), interval, n, step, maxSteps))
+	if most := maxSteps * step; c.opt.End.Sub(from) > most {
+		// A longer step would make an incident of minutes nothing.
+		from = c.opt.End.Add(-most)
+		c.opt.Start = from.Add(min(c.opt.History, most/2))
+		c.Notes = append(c.Notes, fmt.Sprintf("looked at %s to %s only, %d steps of %s: --until looks at what was before",
+			clock(c.opt.Start), clock(c.opt.End), maxSteps, step))
 	}
-	// Windows grow with the step, else what lies between two would not be seen.
 	c.Timing = Timing{Interval: step, Factor: c.opt.Factor}
 	c.stage.Timing = c.Timing
 	if first, last, ok := extent(c.src); ok {

@@ -1,11 +1,21 @@
 package memory
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
 )
+
+// manyLabels is n times a format, each with its number.
+func manyLabels(format string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}
 
 // matrix is an answer of query_range with these results.
 func matrix(results string) string {
@@ -30,7 +40,7 @@ func TestLoadJSON(t *testing.T) {
 		"several answers": {matrix(`{"metric":{"__name__":"a"},"values":[[1,"1"]]}`) + "\n" + matrix(`{"metric":{"__name__":"a"},"values":[[2,"2"]]}`) + matrix(``) + "\n\n",
 			`{__name__="a"} 1@1 2@2`, Loaded{Series: 2, Samples: 2}, "", ""},
 		"other keys and their order": {`{"isPartial":false,"data":{"stats":{"x":[1,{"y":2}]},"result":[ { "values" : [ [ 1 , "1" ] , [ 2 , "2" ] ], "metric" : {"__name__":"a","e":"q\"\u00e9"} } ],"resultType":"matrix"},"warnings":["w"],"status":"success"}`,
-			`{__name__="a", e="q\"é"} 1@1 2@2`, Loaded{Series: 1, Samples: 2}, "", ""},
+			`{__name__="a", e="q\"é"} 1@1 2@2`, Loaded{Series: 1, Samples: 2}, "the server said: w", ""},
 		"empty":                    {matrix(``), "", Loaded{}, "", ""},
 		"a series without samples": {matrix(`{"metric":{"__name__":"a"},"values":[]}`), `{__name__="a"}`, Loaded{Series: 1}, "", ""},
 		"native histograms": {matrix(`{"metric":{"__name__":"h"},"histograms":[[1,{"count":"1","sum":"2","buckets":[[0,"1","2","1"]]}],[2,{"count":"1"}]]},{"metric":{"__name__":"a"},"values":[[1,"1"]],"histograms":[[2,{}]]},{"metric":{"__name__":"h"},"histogram":[1,{}]}`),
@@ -45,9 +55,20 @@ func TestLoadJSON(t *testing.T) {
 		"an error between": {matrix(`{"metric":{"__name__":"a"},"values":[[1,"1"]]}`) + `{"status":"error","errorType":"timeout","error":"slow","data":null}` + matrix(`{"metric":{"__name__":"a"},"values":[[2,"2"]]}`),
 			`{__name__="a"} 1@1 2@2`, Loaded{Series: 2, Samples: 2}, "", "saw its error: timeout: slow"},
 		"cut off": {strings.TrimSuffix(matrix(`{"metric":{"__name__":"a"},"values":[[1,"1"]]},{"metric":{"__name__":"b"},"values":[[1,"1"]`), "]}}"),
-			`{__name__="a"} 1@1`, Loaded{Series: 1, Samples: 1}, "", "unexpected EOF; what came before that was read; was the file cut off?"},
-		"cut off between":    {`{"status":"success",`, "", Loaded{}, "", "was the file cut off?"},
-		"not JSON":           {matrix(`{"metric":{"__name__":"a"},"values":[[1,"1"]]}`) + "\n<html>", `{__name__="a"} 1@1`, Loaded{Series: 1, Samples: 1}, "", "at byte "},
+			"{__name__=\"a\"} 1@1\n{__name__=\"b\"} 1@1", Loaded{Series: 2, Samples: 2}, "", "at byte 151: unexpected EOF; was the file cut off?; what came before that was read"},
+		"cut off in a sample":       {matrix(`{"metric":{"__name__":"a"},"values":[[1,"1"],[2,"2"],[3,"3"`)[:119], `{__name__="a"} 1@1 2@2`, Loaded{Series: 1, Samples: 2}, "", "at byte 119: unexpected EOF; was the file cut off?; what came before that was read"},
+		"cut off before its labels": {matrix(`{"values":[[1,"1"],[2,"2"]]`)[:80], "", Loaded{}, "", "at byte 80: unexpected EOF; was the file cut off?"},
+		"cut off between":           {`{"status":"success",`, "", Loaded{}, "", "at byte 20: unexpected EOF; was the file cut off?"},
+		"not JSON":                  {matrix(`{"metric":{"__name__":"a"},"values":[[1,"1"]]}`) + "\n<html>", `{__name__="a"} 1@1`, Loaded{Series: 1, Samples: 1}, "", "at byte 110: invalid character '<' at start of value; what came before that was read"},
+		"not JSON at all":           {`{"data":oops`, "", Loaded{}, "", "at byte 8: invalid character 'o' at start of value"},
+		"no data":                   {`{"status":"success"}` + matrix(`{"metric":{"__name__":"a"},"values":[[1,"1"]]}`), `{__name__="a"} 1@1`, Loaded{Series: 1, Samples: 1}, "", "saw an answer without data"},
+		"null for data":             {`{"status":"success","data":null}`, "", Loaded{}, "", "saw an answer without data"},
+		"what the server said": {`{"status":"success","warnings":["one  store\nat http://me:hunter2@store/?t=hunter2 is down","again","again"],"infos":["rate of a gauge",5],"isPartial":true,"data":{"result":[{"metric":{"__name__":"a"},"value":[1,"1"]}]}}`,
+			`{__name__="a"} 1@1`, Loaded{Series: 1, Samples: 1}, "the server said: one store at http://store/?xxxxx is down\nthe server said: again\nthe server said: rate of a gauge\nthe server said that its answer is partial: ", ""},
+		"an error with credentials": {`{"status":"error","errorType":"execution","error":"asking http://me:hunter2@store/x?token=hunter2 failed"}`, "", Loaded{}, "", "saw its error: execution: asking http://store/x?xxxxx failed"},
+		"labels after samples": {matrix(`{"values":[[1,"1"]],"value":[2,"2"],"metric":{"__name__":"a"}},{"values":[[1,"1"]],"metric":{}},{"values":[[1,"1"]]},{"values":[[1,"1"]],"metric":5}`),
+			`{__name__="a"} 1@1 2@2`, Loaded{Series: 1, Samples: 2, Bad: 1}, `without a name, as results of expressions: 2 series, left out; save those of a plain selector, such as {job="gateway"}` + "\n" + `no samples: 1 result, left out: result 4, expected a series with metric and value or values: "5"`, ""},
+		"keys twice":         {matrix(`{"metric":{"__name__":"a","b":"1","b":"2"},"values":[[1,"1"]]}`), `{__name__="a", b="2"} 1@1`, Loaded{Series: 1, Samples: 1}, "", ""},
 		"of another request": {`{"status":"success","data":["up"]}`, "", Loaded{}, "", "expected the data of a query or query_range"},
 		"not an object":      {`[1]`, "", Loaded{}, "", `expected {, saw "["`},
 		"a result, no list":  {`{"data":{"result":{}}}`, "", Loaded{}, "", `expected [, saw "{"`},
@@ -67,10 +88,25 @@ func TestLoadJSON(t *testing.T) {
 			if !reflect.DeepEqual(got, tc.read) {
 				t.Errorf("got %+v, want %+v", got, tc.read)
 			}
+			if strings.Contains(fmt.Sprint(err, notes), "hunter2") {
+				t.Errorf("a password is shown: %v, %s", err, notes)
+			}
 			if have := dump(t, s); have != tc.want {
 				t.Errorf("got\n%s\nwant\n%s", have, tc.want)
 			}
 		})
+	}
+}
+
+func TestLoadJSONManyLabels(t *testing.T) {
+	t.Parallel()
+	text := matrix(`{"metric":{"__name__":"a"` + manyLabels(`,"l%d":"x"`, maxLabels) + `},"values":[[1,"1"]]},
+		{"metric":{"__name__":"b"` + manyLabels(`,"l%d":"x"`, maxLabels-1) + `},"values":[[1,"1"]]}`)
+	s := New()
+	got, err := s.Load("f", strings.NewReader(text), LoadOptions{Format: JSON})
+	want := Loaded{Series: 1, Samples: 1, Bad: 1, Notes: []string{`no samples: 1 result, left out: result 1, expected at most 500 labels: "l499"`}}
+	if err != nil || !reflect.DeepEqual(got, want) || len(s.Columns("b")) != 1 {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 }
 
@@ -87,17 +123,17 @@ func TestLoadJSONLabels(t *testing.T) {
 	}
 }
 
-// One series is in memory at once, and no more of it than a limit.
+// One string is in memory at once, and no more of it than a limit.
 func TestLoadJSONPiece(t *testing.T) {
 	t.Parallel()
 	pad := strings.Repeat(" ", 1<<20)
 	text := []string{matrix(`{"metric":{"__name__":"a"},"values":[[1,"1"]]}`), `{"status":"`}
-	for range maxElement>>20 + 16 {
+	for range 4 * maxToken >> 20 {
 		text = append(text, pad)
 	}
 	s := New()
 	_, err := s.Load("f", strings.NewReader(strings.Join(text, "")), LoadOptions{Format: JSON})
-	if err == nil || !strings.Contains(err.Error(), "more than 64 MiB of JSON in one piece") {
+	if err == nil || !strings.Contains(err.Error(), "more than 1 MiB of JSON in one piece") {
 		t.Errorf("got %v", err)
 	}
 	if got := dump(t, s); got != `{__name__="a"} 1@1` {

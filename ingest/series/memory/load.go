@@ -28,6 +28,9 @@ const (
 	// Of a label's name or value: statements and stack traces that were made
 	// labels by mistake pass.
 	maxLabel = 64 << 10
+	// Of one series: real ones have below 30, and those of Kubernetes' objects
+	// some 100. What a parser does with labels is more than twice for twice as many.
+	maxLabels = 500
 	// More bad lines than good ones is a file of another kind.
 	maxBadShare = 0.5
 	// So many of what is bad are shown, shortened to so many characters.
@@ -116,6 +119,7 @@ type loader struct {
 	loaded Loaded
 	shown  []string // the first few of what was bad
 	room   int      // samples
+	stale  int      // samples that are NaN
 	// Samples of one series that are not in the store yet.
 	of *entry
 	ts []int64
@@ -147,8 +151,18 @@ func newLoader(s *Store, opt LoadOptions) *loader {
 type limitError struct{ saw string }
 
 func (e *limitError) Error() string {
-	return e.saw + "; what came before that was read; give fewer series or a shorter time (promtool tsdb dump has --match and --min-time)"
+	return e.saw + "; give fewer series or a shorter time (promtool tsdb dump has --match and --min-time)"
 }
+
+// stopped adds to the error that ended a load what there is all the same.
+func (l *loader) stopped(err error) error {
+	if l.loaded.Samples+l.loaded.Histograms == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; what came before that was read", err)
+}
+
+var errLabels = fmt.Errorf("expected at most %d labels", maxLabels)
 
 var errLabel = &limitError{fmt.Sprintf("a label of more than %d bytes", maxLabel)}
 
@@ -175,9 +189,12 @@ func (l *loader) entry(own []labels.Label) (*entry, error) {
 // put adds a sample to a series.
 func (l *loader) put(e *entry, t int64, v float64) error {
 	if l.room <= 0 {
-		return &limitError{fmt.Sprintf("more than %d samples", l.opt.MaxSamples)}
+		return l.errRoom()
 	}
 	l.room--
+	if v != v {
+		l.stale++
+	}
 	if e != l.of || len(l.ts) == maxRun {
 		l.flush()
 		l.of = e
@@ -189,6 +206,10 @@ func (l *loader) put(e *entry, t int64, v float64) error {
 	l.ts, l.vs = append(l.ts, t), append(l.vs, v)
 	l.loaded.Samples++
 	return nil
+}
+
+func (l *loader) errRoom() error {
+	return &limitError{fmt.Sprintf("more than %d samples", l.opt.MaxSamples)}
 }
 
 // flush puts the samples that wait into the store.
@@ -217,6 +238,9 @@ func (l *loader) finish() {
 	}
 	if n := l.loaded.Histograms; n > 0 {
 		l.note("native histograms: %s, left out; scrape them as classic histograms too (always_scrape_classic_histograms)", counted(n, "sample"))
+	}
+	if n := l.loaded.Samples; n > 0 && l.stale == n {
+		l.note("all samples (%d) are NaN, which marks the end of a series: there is no value", n)
 	}
 }
 
@@ -251,7 +275,7 @@ func (l *loader) loadText(r io.Reader) error {
 	for n := 1; ; n++ {
 		line, err := in.ReadSlice('\n')
 		if err == bufio.ErrBufferFull {
-			return &limitError{fmt.Sprintf("line %d is longer than %d bytes", n, l.opt.MaxLine)}
+			return l.stopped(&limitError{fmt.Sprintf("line %d is longer than %d bytes", n, l.opt.MaxLine)})
 		}
 		// In a last line that is cut off, a timestamp may be cut off too, and
 		// put its sample into another year.
@@ -260,7 +284,7 @@ func (l *loader) loadText(r io.Reader) error {
 		if whole || string(text) == endOfText {
 			if err := t.line(text); err != nil {
 				if _, limit := errors.AsType[*limitError](err); limit {
-					return fmt.Errorf("line %d: %w", n, err)
+					return l.stopped(fmt.Errorf("line %d: %w", n, err))
 				}
 				l.bad("line "+strconv.Itoa(n), err, text)
 			}
@@ -271,7 +295,7 @@ func (l *loader) loadText(r io.Reader) error {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("reading stopped after line %d: %w; what came before that was read", n-1, err)
+			return l.stopped(fmt.Errorf("reading stopped after line %d: %w", n-1, err))
 		}
 	}
 	if l.opt.Format == OpenMetrics && !t.ended {

@@ -125,30 +125,34 @@ then 4 2000
 func TestLoadBadLines(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		`up`:                            `expected a series and a value`,
-		`up{job="x" 1 1`:                `expected a closing brace`,
-		`up{job="x} 1 1`:                `expected a closing brace`,
-		`up{job=x} 1 1`:                 `expected a label's value in quotes`,
-		`up{job} 1 1`:                   `expected labels of the form name="value"`,
-		`up{="x"} 1 1`:                  `expected the name of a label`,
-		`up{,} 1 1`:                     `expected the name of a label`,
-		`up{a="1",a="2"} 1 1`:           `expected each label once, saw "a" twice`,
-		`up{__name__="down"} 1 1`:       `expected each label once, saw "__name__" twice`,
-		`{job="x"} 1 1`:                 `expected the name of a metric`,
-		`{"",job="x"} 1 1`:              `expected the name of a label`,
-		`9up 1 1`:                       `expected a name of letters`,
-		`up! 1 1`:                       `expected a name of letters`,
-		"up{a=\"\xff\"} 1 1":            `expected UTF-8`,
-		`up x 1`:                        `expected a number as value, saw "x"`,
-		`up{a="b"}`:                     `expected a number as value, saw ""`,
-		`up 1_0 1`:                      `expected a number as value, saw "1_0"`,
-		`up 0x1p4 1`:                    `expected a number as value`,
-		`up 1e999 1`:                    `expected a number as value`,
-		`up 1`:                          `expected a timestamp, as the time of the scrape is not known`,
-		`up 1 x`:                        `expected a timestamp in seconds since 1970, saw "x"`,
-		`up 1 NaN`:                      `expected a timestamp in seconds`,
-		`up 1 1e300`:                    `expected a timestamp in seconds`,
-		`up 1 1700000000000`:            `expected a timestamp in seconds`,
+		`up`:                      `expected a series and a value`,
+		`up{job="x" 1 1`:          `expected a closing brace`,
+		`up{job="x} 1 1`:          `expected a closing brace`,
+		`up{job=x} 1 1`:           `expected a label's value in quotes`,
+		`up{job} 1 1`:             `expected labels of the form name="value"`,
+		`up{="x"} 1 1`:            `expected the name of a label`,
+		`up{,} 1 1`:               `expected the name of a label`,
+		`up{a="1",a="2"} 1 1`:     `expected each label once, saw "a" twice`,
+		`up{__name__="down"} 1 1`: `expected each label once, saw "__name__" twice`,
+		`{job="x"} 1 1`:           `expected the name of a metric`,
+		`{"",job="x"} 1 1`:        `expected the name of a label`,
+		`9up 1 1`:                 `expected a name of letters`,
+		`up! 1 1`:                 `expected a name of letters`,
+		"up{a=\"\xff\"} 1 1":      `expected UTF-8`,
+		`up x 1`:                  `expected a number as value, saw "x"`,
+		`up{a="b"}`:               `expected a number as value, saw ""`,
+		`up 1_0 1`:                `expected a number as value, saw "1_0"`,
+		`up 0x1p4 1`:              `expected a number as value`,
+		`up 1e999 1`:              `expected a number as value`,
+		`up 1`:                    `expected a timestamp, as the time of the scrape is not known`,
+		`up 1 x`:                  `expected a timestamp in seconds since 1970, saw "x"`,
+		`up 1 NaN`:                `expected a timestamp in seconds`,
+		`up 1 1e300`:              `expected a timestamp in seconds`,
+		`up 1 1700000000000`:      `expected a timestamp in seconds`,
+		"up{a=\"b\x00\"} 1 1":     `expected text, saw a control character`,
+		"\x00\x00up 1 1":          `expected text, saw a control character`,
+		"up 1\x00 1":              `expected a number as value`,
+		`a{x="y"` + manyLabels(`,l%d="x"`, maxLabels-1) + `} 1 1`: `expected at most 500 labels`,
 		`up 1 1 1`:                      `expected the end of the line after the timestamp`,
 		`panic: runtime error: [5] x y`: `expected a number as value, saw "runtime"`,
 	} {
@@ -239,13 +243,14 @@ func TestLoadLimits(t *testing.T) {
 		want    string
 		samples int
 	}{
-		"series":       {text, LoadOptions{Format: OpenMetrics, MaxSeries: 1}, "line 3: more than 1 series; what came before that was read", 2},
-		"samples":      {text, LoadOptions{Format: OpenMetrics, MaxSamples: 1}, "line 2: more than 1 samples; what came before", 1},
-		"line":         {"a 1 1\na{x=\"" + strings.Repeat("y", 100) + "\"} 1 1\n# EOF\n", LoadOptions{Format: OpenMetrics, MaxLine: 64}, "line 2 is longer than 64 bytes; what came before", 1},
+		"series":       {text, LoadOptions{Format: OpenMetrics, MaxSeries: 1}, "line 3: more than 1 series; give fewer series or a shorter time (promtool tsdb dump has --match and --min-time); what came before that was read", 2},
+		"samples":      {text, LoadOptions{Format: OpenMetrics, MaxSamples: 1}, "line 2: more than 1 samples; give fewer", 1},
+		"line":         {"a 1 1\na{x=\"" + strings.Repeat("y", 100) + "\"} 1 1\n# EOF\n", LoadOptions{Format: OpenMetrics, MaxLine: 64}, "line 2 is longer than 64 bytes; give fewer", 1},
 		"label":        {"a 1 1\na{x=\"" + strings.Repeat("y", maxLabel+1) + "\"} 1 1\n# EOF\n", LoadOptions{Format: OpenMetrics}, "line 2: a label of more than 65536 bytes", 1},
-		"json series":  {matrix(`{"metric":{"__name__":"a"},"values":[[1,"1"]]},{"metric":{"__name__":"b"},"values":[[1,"1"]]}`), LoadOptions{Format: JSON, MaxSeries: 1}, "more than 1 series; what", 1},
-		"json samples": {matrix(`{"metric":{"__name__":"a"},"values":[[1,"1"],[2,"1"]]}`), LoadOptions{Format: JSON, MaxSamples: 1}, "more than 1 samples; what", 1},
-		"json label":   {matrix(`{"metric":{"__name__":"a"},"value":[1,"1"]},{"metric":{"__name__":"a","x":"` + strings.Repeat("y", maxLabel+1) + `"},"value":[1,"1"]}`), LoadOptions{Format: JSON}, "a label of more than 65536 bytes; what", 1},
+		"line first":   {"a{x=\"" + strings.Repeat("y", 100) + "\"} 1 1\n# EOF\n", LoadOptions{Format: OpenMetrics, MaxLine: 64}, "line 1 is longer than 64 bytes; give", 0},
+		"json series":  {matrix(`{"metric":{"__name__":"a"},"values":[[1,"1"]]},{"metric":{"__name__":"b"},"values":[[1,"1"]]}`), LoadOptions{Format: JSON, MaxSeries: 1}, "more than 1 series; give", 1},
+		"json samples": {matrix(`{"metric":{"__name__":"a"},"values":[[1,"1"],[2,"1"]]}`), LoadOptions{Format: JSON, MaxSamples: 1}, "more than 1 samples; give", 1},
+		"json label":   {matrix(`{"metric":{"__name__":"a"},"value":[1,"1"]},{"metric":{"__name__":"a","x":"` + strings.Repeat("y", maxLabel+1) + `"},"value":[1,"1"]}`), LoadOptions{Format: JSON}, "a label of more than 65536 bytes; give", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -253,6 +258,9 @@ func TestLoadLimits(t *testing.T) {
 			got, err := s.Load("f", strings.NewReader(tc.text), tc.opt)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %s", err, tc.want)
+			}
+			if kept := strings.HasSuffix(err.Error(), "; what came before that was read"); kept != (tc.samples > 0) {
+				t.Errorf("%v, and %d samples were read", err, tc.samples)
 			}
 			if got.Samples != tc.samples || s.Stats().Samples != tc.samples {
 				t.Errorf("got %+v, and %+v in the store", got, s.Stats())
@@ -265,6 +273,50 @@ func TestLoadLimits(t *testing.T) {
 		_, err := s.Load("f", strings.NewReader(in.text), LoadOptions{Format: OpenMetrics, MaxSamples: 2, MaxSeries: 1})
 		if (err == nil) != (in.want == "") || err != nil && !strings.Contains(err.Error(), in.want) {
 			t.Errorf("%s: got %v", in.text, err)
+		}
+	}
+}
+
+// As many labels as there may be are read, however many lines have them.
+func TestLoadManyLabels(t *testing.T) {
+	t.Parallel()
+	s := New()
+	text := "a{" + strings.TrimPrefix(manyLabels(`,l%d="x"`, maxLabels-1), ",") + "} 1 1\n# EOF\n"
+	if got, err := s.Load("f", strings.NewReader(text), LoadOptions{Format: OpenMetrics}); err != nil || got.Samples != 1 || got.Bad != 0 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if got := Sniff([]byte(text)); got != OpenMetrics {
+		t.Errorf("taken for %s", got)
+	}
+	if got := Sniff([]byte("a{" + strings.TrimPrefix(manyLabels(`,l%d="x"`, maxLabels), ",") + "} 1 1\n")); got != None {
+		t.Errorf("one more is taken for %s", got)
+	}
+}
+
+// A label of colours and tabs is text; one of other control characters is not,
+// and loses its own line alone.
+func TestLoadControlCharacters(t *testing.T) {
+	t.Parallel()
+	s := New()
+	text := "\x00\x00\x00# TYPE a gauge\na{b=\"\x1b[1m\t\"} 1 1\na{b=\"\x07\"} 1 1\n" + strings.Repeat("a 1 1\n", 20) + "# EOF\n\x00\x00"
+	if got := Sniff([]byte(text)); got != OpenMetrics {
+		t.Errorf("taken for %s", got)
+	}
+	got, err := s.Load("f", strings.NewReader(text), LoadOptions{Format: OpenMetrics})
+	if err != nil || got.Samples != 21 || got.Bad != 2 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestLoadStale(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"a NaN 1\na NaN 2\n# EOF\n": {"all samples (2) are NaN, which marks the end of a series: there is no value"},
+		"a NaN 1\na 1 2\n# EOF\n":   nil,
+		"# EOF\n":                   nil,
+	} {
+		if got, err := New().Load("f", strings.NewReader(text), LoadOptions{Format: OpenMetrics}); err != nil || !reflect.DeepEqual(got.Notes, want) {
+			t.Errorf("%q: got %q, %v, want %q", text, got.Notes, err, want)
 		}
 	}
 }

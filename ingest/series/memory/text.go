@@ -214,6 +214,9 @@ func cutSeries(b []byte) (series, rest []byte, err error) {
 // are empty. goEscapes says that strings are quoted as in Go (promtool tsdb
 // dump) and not as in the text formats, which know \\, \" and \n.
 func parseSeries(text string, goEscapes bool) ([]labels.Label, error) {
+	if strings.ContainsFunc(text, isControl) {
+		return nil, errors.New("expected text, saw a control character")
+	}
 	p := seriesParser{rest: text, goEscapes: goEscapes}
 	if name := p.word(); name != "" {
 		p.labels = append(p.labels, labels.Label{Name: model.MetricNameLabel, Value: name})
@@ -234,6 +237,10 @@ func parseSeries(text string, goEscapes bool) ([]labels.Label, error) {
 	}
 	return p.labels, nil
 }
+
+// isControl reports whether text never has a character: a byte was damaged, or
+// a hole in a file reads as zeros. Colours and what part words are let through.
+func isControl(r rune) bool { return r < ' ' && !strings.ContainsRune("\t\f\r\x1b", r) }
 
 func metricName(ls []labels.Label) string {
 	for _, l := range ls {
@@ -285,6 +292,9 @@ func (p *seriesParser) add(name, v string) error {
 	}
 	if !utf8.ValidString(name) || !utf8.ValidString(v) {
 		return errors.New("expected UTF-8")
+	}
+	if len(p.labels) == maxLabels {
+		return errLabels
 	}
 	for _, l := range p.labels {
 		if l.Name == name {

@@ -40,8 +40,8 @@ type answer struct {
 	data    bool     // there was what the answer is about
 }
 
-// errNoData is that an answer says it is a success, and has nothing in it.
-var errNoData = errors.New("expected data in it, saw none")
+// errNoData is that an answer says that it is a success, and has no data.
+var errNoData = errors.New("it has no data")
 
 // errTokenTooLong is that a string or a sample exceeds maxToken.
 var errTokenTooLong = fmt.Errorf("expected strings of at most %d MiB, saw a longer one", maxToken>>20)

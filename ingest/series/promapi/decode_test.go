@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 )
@@ -68,7 +69,10 @@ func TestHostile(t *testing.T) {
 		{"number for series", matrix(`{}`, `5`), "expected an object, saw 5"},
 		{"object for result", success(`{"result":{}}`), "a list of series"},
 		{"text for data", success(`"x"`), "expected an object, saw x"},
-		{"number for status", `{"status":1,"data":{}}`, "no answer of a Prometheus API"},
+		{"no data", `{"status":"success"}`, "saw another: it has no data"},
+		{"null for data", success(`null`), "saw another: it has no data"},
+		{"no result", success(`{"resultType":"matrix"}`), "saw another: it has no data"},
+		{"number for status", `{"status":1,"data":{"result":[]}}`, "no answer of a Prometheus API"},
 		{"number in warnings", `{"status":"success","warnings":[1]}`, "expected a string"},
 		{"more after it", matrix() + matrix(), "the end of the answer, saw more"},
 		{"no JSON in it", `{"status":"success","data":oops}`, "invalid"},
@@ -118,6 +122,34 @@ func TestHostileEndless(t *testing.T) {
 	}
 }
 
+// One string is not read into memory without end, wherever it is.
+func TestHostileStrings(t *testing.T) {
+	t.Parallel()
+	for name, head := range map[string]string{
+		"label":     `{"status":"success","data":{"result":[{"metric":{"a":"`,
+		"name":      `{"status":"success","data":{"result":[{"metric":{"`,
+		"value":     `{"status":"success","data":{"result":[{"metric":{},"values":[[1700000000,"`,
+		"sample":    `{"status":"success","data":{"result":[{"metric":{},"values":[[`,
+		"another":   `{"status":"success","data":{"stats":{"x":["`,
+		"the error": `{"status":"error","error":"`,
+		"a key":     `{"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := io.MultiReader(strings.NewReader(head), strings.NewReader(strings.Repeat("1", 4*maxToken)))
+			s := samples{most: 10, left: 10, from: 0, to: maxTime}
+			if _, err := decodeAnswer(in, s.data); !errors.Is(err, errTokenTooLong) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	// What is long in all, but not in one piece, is read.
+	long := `{"status":"success","stats":[` + strings.Repeat(`"`+strings.Repeat("x", maxToken/4)+`",`, 8) + `1],"data":[]}`
+	if _, err := decodeAnswer(strings.NewReader(long), func(dec *jsontext.Decoder) error { return dec.SkipValue() }); err != nil {
+		t.Error(err)
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		matrix(`{"metric":{"a":"1"},"values":[[1700000000,"NaN"],[1700000001.5,"1e3"]]}`),
@@ -127,7 +159,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s := samples{left: 1000, from: -maxTime, to: maxTime}
+		s := samples{most: 100, left: 1000, from: -maxTime, to: maxTime}
 		if _, err := decodeAnswer(bytes.NewReader(data), s.data); err != nil {
 			return
 		}
@@ -148,8 +180,8 @@ func FuzzDecode(f *testing.F) {
 				}
 			})
 		}
-		if n > 1000 {
-			t.Errorf("%d samples", n)
+		if n > 1000 || len(s.series) > 100 {
+			t.Errorf("%d samples of %d series", n, len(s.series))
 		}
 	})
 }
@@ -192,7 +224,7 @@ func BenchmarkDecode(b *testing.B) {
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		s := samples{left: 720_000, from: 0, to: maxTime}
+		s := samples{most: 1000, left: 720_000, from: 0, to: maxTime}
 		if _, err := decodeAnswer(struct{ io.Reader }{bytes.NewReader(data)}, s.data); err != nil {
 			b.Fatal(err)
 		}

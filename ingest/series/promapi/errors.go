@@ -273,6 +273,8 @@ func (a *API) badAnswer(ctx context.Context, what string, body *limitedReader, e
 		return a.queryError(what, err, "expected an answer of at most %d bytes, saw more; %s", a.opt.MaxBytes, lessData)
 	case errors.Is(err, errTooManySeries):
 		return a.tooManySeries(what)
+	case errors.Is(err, errTooManyNames):
+		return a.queryError(what, err, "expected at most %d names, saw more; try a narrower --selector", maxNames)
 	case errors.Is(err, errTooManySamples):
 		return a.queryError(what, err, "expected at most %d samples, saw more; %s", a.opt.MaxSamples, lessData)
 	case body.err != nil || errors.Is(err, io.ErrUnexpectedEOF):

@@ -210,6 +210,40 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
+// What took too long is not asked for again as it is, whoever's time passed.
+func TestDeadlineOnce(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		answer   http.HandlerFunc
+		requests int64
+		deadline bool
+	}{
+		"here": {func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+		}, 1, true},
+		"the server's": {func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(503)
+			io.WriteString(w, `{"status":"error","errorType":"timeout","error":"query timed out"}`)
+		}, 1, true},
+		"a proxy's":            {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(504) }, 1, true},
+		"of another kind, 503": {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) }, 2, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var n atomic.Int64
+			a, _ := serve(t, Options{Timeout: 200 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
+				n.Add(1)
+				tt.answer(w, r)
+			})
+			_, err := a.Instant(t.Context(), "x", t0)
+			if n.Load() != tt.requests || errors.Is(err, context.DeadlineExceeded) != tt.deadline {
+				t.Errorf("%d requests, %v", n.Load(), err)
+			}
+		})
+	}
+}
+
 // A client's own headers stay on the host they are for.
 func TestRedirects(t *testing.T) {
 	t.Parallel()

@@ -246,6 +246,11 @@ func (a *API) Names(ctx context.Context, selector string, start, end time.Time) 
 	return slices.Compact(names), nil
 }
 
+// maxNames is how many metrics may have a name: ten times what a large server has.
+const maxNames = 1_000_000
+
+var errTooManyNames = errors.New("too many names")
+
 // labelValues never sends a POST: no version takes one there.
 func (a *API) labelValues(ctx context.Context, selector string, start, end time.Time) (names []string, err error) {
 	form := windowForm(start, end)
@@ -258,6 +263,9 @@ func (a *API) labelValues(ctx context.Context, selector string, start, end time.
 			data: func(dec *jsontext.Decoder) error {
 				return array(dec, func() error {
 					name, err := readString(dec)
+					if len(names) == maxNames && err == nil {
+						return errTooManyNames
+					}
 					names = append(names, name)
 					return err
 				})
@@ -279,6 +287,9 @@ func (a *API) seriesNames(ctx context.Context, selector string, start, end time.
 						value, err := readString(dec)
 						if label == labels.MetricName {
 							found[value] = true
+						}
+						if len(found) > maxNames {
+							return errTooManyNames
 						}
 						return err
 					})

@@ -1,6 +1,7 @@
 package promapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -173,6 +174,83 @@ func TestRangeRetry(t *testing.T) {
 			}
 			wantParts(t, err.Error(), tt.err+" | `x`")
 		})
+	}
+}
+
+// Who waited for an answer waits once more for less of it, and no longer.
+func TestRangeSlow(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int64
+	var sizes []int64
+	a, s := serve(t, Options{MaxPoints: 240, Timeout: 300 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
+		start, _ := strconv.ParseInt(r.FormValue("start"), 10, 64)
+		end, _ := strconv.ParseInt(r.FormValue("end"), 10, 64)
+		sizes = append(sizes, end-start+1)
+		if n.Add(1) != 2 {
+			io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+			return
+		}
+		io.WriteString(w, steps(r, 1))
+	})
+	_, err := rangeOf(t, a, 480, time.Second)
+	s.Close()
+	if !errors.Is(err, context.DeadlineExceeded) || fmt.Sprint(sizes) != "[240 120 120]" {
+		t.Errorf("asked for %v, got %v", sizes, err)
+	}
+}
+
+// What exceeds a limit of contend is asked for once.
+func TestRangeLimits(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name     string
+		opt      Options
+		requests int64
+		want     string // "" is no error
+	}{
+		{"as many series", Options{MaxSeries: 3}, 2, ""},
+		{"series", Options{MaxSeries: 2}, 1, "at most 2 series, saw more; try a narrower --selector"},
+		{"samples", Options{MaxSamples: 5}, 1, "at most 5 samples, saw more | --since"},
+		{"bytes", Options{MaxBytes: 300}, 1, "at most 300 bytes, saw more | --since"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var n atomic.Int64
+			tt.opt.MaxPoints = 200
+			a, _ := serve(t, tt.opt, func(w http.ResponseWriter, r *http.Request) {
+				n.Add(1)
+				io.WriteString(w, steps(r, 3))
+			})
+			_, err := rangeOf(t, a, 400, time.Second)
+			if n.Load() != tt.requests {
+				t.Errorf("%d requests, want %d", n.Load(), tt.requests)
+			}
+			if tt.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			wantError(t, err, isQueryError, tt.want)
+		})
+	}
+}
+
+// Series that come and go add up over the parts of a window.
+func TestRangeChurn(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int64
+	a, _ := serve(t, Options{MaxSeries: 2, MaxPoints: 100}, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, matrix(fmt.Sprintf(`{"metric":{"pod":"%d"},"values":[[%s,"1"]]}`, n.Add(1), r.FormValue("start"))))
+	})
+	if _, err := rangeOf(t, a, 200, time.Second); err != nil {
+		t.Error(err)
+	}
+	_, err := rangeOf(t, a, 400, time.Second)
+	wantError(t, err, isQueryError, "at most 2 series, saw more")
+	if !errors.Is(err, errTooManySeries) {
+		t.Errorf("%v does not wrap its reason", err)
 	}
 }
 
