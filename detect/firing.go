@@ -62,9 +62,11 @@ func (p *Pass) ReportAlerts(none string, describe func(f *Firing) Finding) {
 		for i := range firings {
 			f.Times = append(f.Times, Window{Start: firings[i].Active.UTC(), End: firings[i].End(v).UTC()})
 		}
+		held := v.Evidence("%s: %s; its condition held for %s", s.Alert, s.Title, f.lasted)
 		if len(firings) > 1 {
-			f.Evidence = append(f.Evidence, Evidence{Text: fmt.Sprintf("%s fired %d times in the window; this is the longest", s.Alert, len(firings)), Input: v.Canon.Source})
+			held.Text += fmt.Sprintf(", the longest of %d times", len(firings))
 		}
+		f.Evidence = append([]Evidence{held}, f.Evidence...)
 		p.Report(f)
 		reported = true
 	}

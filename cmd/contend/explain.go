@@ -1,10 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -12,6 +10,7 @@ import (
 
 	"github.com/contend/contend/detect"
 	"github.com/contend/contend/detect/all"
+	"github.com/contend/contend/ingest/series"
 )
 
 func explainCommand() *cobra.Command {
@@ -55,33 +54,6 @@ func findDetector(name string, detectors []*detect.Detector) (*detect.Detector, 
 		}
 		names = append(names, d.Name)
 	}
-	lower := strings.ToLower(name)
-	slices.SortStableFunc(names, func(a, b string) int {
-		return cmp.Compare(editDistance(lower, a), editDistance(lower, b))
-	})
+	names = series.Nearest(strings.ToLower(name), names)
 	return nil, fmt.Errorf("unknown detector %q; expected one of %s", name, strings.Join(names, ", "))
-}
-
-// editDistance is the least number of bytes to insert, delete or replace to
-// make b of a (Levenshtein). Only the first 64 bytes of each count: no
-// detector has a longer name.
-func editDistance(a, b string) int {
-	a, b = a[:min(len(a), 64)], b[:min(len(b), 64)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replace := diagonal
-			if a[i] != b[j] {
-				replace++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

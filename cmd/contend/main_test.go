@@ -162,21 +162,6 @@ func TestFindDetector(t *testing.T) {
 	}
 }
 
-func TestEditDistance(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"kitten", "sitting", 3},
-		{"poolwiat", "poolwait", 2}, {strings.Repeat("x", 1000), "", 64},
-	} {
-		if got := editDistance(tt.a, tt.b); got != tt.want {
-			t.Errorf("editDistance(%.10q, %q) = %d, want %d", tt.a, tt.b, got, tt.want)
-		}
-	}
-}
-
 func TestReaches(t *testing.T) {
 	t.Parallel()
 	all := []detect.Severity{detect.Critical, detect.Warning, detect.Info}

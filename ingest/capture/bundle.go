@@ -166,7 +166,7 @@ func (f *folder) finish(err error) error {
 	return nil
 }
 
-// drop takes a file out of the bundle again.
+// drop takes a file that was written out of the bundle again.
 func (f *folder) drop(name string) {
 	if info, err := os.Lstat(f.path(name)); err == nil && os.Remove(f.path(name)) == nil {
 		f.bytes -= info.Size()

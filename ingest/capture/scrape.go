@@ -85,7 +85,7 @@ func (c *capture) scrapeOnce(ctx context.Context) bool {
 		c.note("series", "some are in one scrape twice; the first sample of each was kept")
 	}
 	if left.invalid > 0 {
-		c.note("series", "some have a label twice or no name; these were left out")
+		c.note("series", "some have a label twice, a control character in one, or no name; these were left out")
 	}
 	if left.large > 0 {
 		c.note("series", fmt.Sprintf("some have more than %d KiB of text, or more than %d labels; these were left out", maxSeriesName>>10, maxLabels))
@@ -120,12 +120,13 @@ func (c *capture) writeSeries() (*Taken, error) {
 	if c.scrapes.first.IsZero() {
 		return nil, nil
 	}
-	size, err := c.writeSeriesTo(c.folder.path(seriesFile))
-	c.folder.bytes += size
+	path := c.folder.path(seriesFile)
+	size, err := c.writeSeriesTo(path)
 	if err != nil {
-		c.folder.drop(seriesFile)
+		os.Remove(path)
 		return nil, fmt.Errorf("write the series: %w; they were left out", err)
 	}
+	c.folder.bytes += size
 	return &Taken{File: seriesFile, Kind: "series", At: c.scrapes.first}, nil
 }
 

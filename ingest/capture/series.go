@@ -138,11 +138,11 @@ func (s *seriesSet) fail(at int64, seconds float64) error {
 // target cannot take their place.
 func (s *seriesSet) begin(at int64, seconds, up float64) error {
 	s.scrape++
-	s.setName(labels.FromStrings(labels.MetricName, upName))
+	s.setName(labels.FromStrings(model.MetricNameLabel, upName))
 	if _, err := s.sample(upName, model.MetricTypeGauge, at, up); err != nil {
 		return err
 	}
-	s.setName(labels.FromStrings(labels.MetricName, durationName))
+	s.setName(labels.FromStrings(model.MetricNameLabel, durationName))
 	_, err := s.sample(durationName, model.MetricTypeGauge, at, seconds)
 	return err
 }
@@ -189,7 +189,7 @@ func (s *seriesSet) each(body []byte, contentType string, add func(string, model
 				large++
 				continue
 			}
-			series := lset.Get(labels.MetricName)
+			series := lset.Get(model.MetricNameLabel)
 			family, familyKind := name, kind
 			if !belongs(series, family, familyKind) {
 				family, familyKind = series, model.MetricTypeUnknown
@@ -234,13 +234,15 @@ var escapeValue = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 // setName sets name to that of a series as it is written, with job and
 // instance. Labels of those names are kept as exported_job and
 // exported_instance, as Prometheus does without honor_labels. It reports false
-// where a label is given twice or the name is missing.
+// where a label is given twice or is no text, or the name is missing.
 func (s *seriesSet) setName(lset labels.Labels) bool {
 	all := []labels.Label{{Name: model.InstanceLabel, Value: s.instance}, {Name: model.JobLabel, Value: s.job}}
 	var metric []string
+	text := true
 	lset.Range(func(l labels.Label) {
+		text = text && !strings.ContainsFunc(l.Value, isControl)
 		switch l.Name {
-		case labels.MetricName:
+		case model.MetricNameLabel:
 			metric = append(metric, escapeName(l.Value))
 			return
 		case model.InstanceLabel, model.JobLabel:
@@ -255,7 +257,7 @@ func (s *seriesSet) setName(lset labels.Labels) bool {
 			all = append(all, l)
 		}
 	})
-	if len(metric) != 1 || metric[0] == "" { // {__name__="a"} is valid text
+	if !text || len(metric) != 1 || metric[0] == "" { // {__name__="a"} is valid text
 		return false
 	}
 	slices.SortFunc(all, func(a, b labels.Label) int { return cmp.Compare(a.Name, b.Name) })
@@ -277,6 +279,9 @@ func (s *seriesSet) setName(lset labels.Labels) bool {
 	s.name = append(s.name, '}')
 	return true
 }
+
+// isControl reports whether analyze takes a character for damage to a file.
+func isControl(r rune) bool { return r < ' ' && !strings.ContainsRune("\n\t\f\r\x1b", r) }
 
 // escapeName makes a name of UTF-8 one that every version of Prometheus reads,
 // as an exporter does that is not asked for UTF-8.

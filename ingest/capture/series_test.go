@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
+
+	"github.com/contend/contend/ingest/series/memory"
 )
 
 const openMetrics = "application/openmetrics-text; version=1.0.0"
@@ -98,8 +100,9 @@ b{instance="i",job="j"} 2 1.500
 		"series of ours":  {text: "up 7\na 1\n", want: "a{instance=\"i\",job=\"j\"} 1 1.500\n", skipped: skipped{duplicate: 1}},
 		"twice":           {text: "a{x=\"1\",y=\"2\"} 1\na{y=\"2\",x=\"1\"} 2\n", want: "a{instance=\"i\",job=\"j\",x=\"1\",y=\"2\"} 1 1.500\n", skipped: skipped{duplicate: 1}},
 		"a label twice":   {text: "a{x=\"1\",x=\"2\"} 1\na 3\n", want: "a{instance=\"i\",job=\"j\"} 3 1.500\n", skipped: skipped{invalid: 1}},
+		"no text":         {text: "a{x=\"\x00\"} 1\nb{x=\"\x1b\"} 1\n", want: "b{instance=\"i\",job=\"j\",x=\"\x1b\"} 1 1.500\n", skipped: skipped{invalid: 1}},
 		"a name twice":    {text: "a{__name__=\"b\"} 1\na 3\n", want: "a{instance=\"i\",job=\"j\"} 3 1.500\n", skipped: skipped{invalid: 1}},
-		"escapes":         {text: `a{x="\"\\\n` + "\t\x00é" + `"} 1` + "\n", want: `a{instance="i",job="j",x="\"\\\n` + "\t\x00é" + `"} 1 1.500` + "\n"},
+		"escapes":         {text: `a{x="\"\\\n` + "\té" + `"} 1` + "\n", want: `a{instance="i",job="j",x="\"\\\n` + "\té" + `"} 1 1.500` + "\n"},
 		"utf-8 names":     {text: "# TYPE \"a.b\" gauge\n{\"a.b\",\"c:d\"=\"1\"} 1\n", want: "# TYPE a_b gauge\na_b{c_d=\"1\",instance=\"i\",job=\"j\"} 1 1.500\n"},
 		"their times":     {text: "a 1 99000\n", want: "a{instance=\"i\",job=\"j\"} 1 1.500\n"},
 		"one name":        {text: "# TYPE a_total counter\na_total 1\n# TYPE a gauge\na 2\n", want: "a_total{instance=\"i\",job=\"j\"} 1 1.500\na{instance=\"i\",job=\"j\"} 2 1.500\n"},
@@ -114,6 +117,55 @@ b{instance="i",job="j"} 2 1.500
 		if got := one(t, s); got != tt.want || left != tt.skipped {
 			t.Errorf("%s: %+v\n%s\nwant %+v\n%s", name, left, got, tt.skipped, tt.want)
 		}
+	}
+}
+
+// What analyze could not read, or labels could not hold, is left out.
+func TestSeriesSetAddLarge(t *testing.T) {
+	t.Parallel()
+	many := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `l%d="x",`, i)
+		}
+		return b.String()
+	}
+	const rest = `a{x=""} ` // the text of a series is up to its brace
+	for name, tt := range map[string]struct {
+		series string
+		large  int
+	}{
+		"the longest":        {`a{x="` + strings.Repeat("y", maxSeriesName-len(rest)+1) + `"}`, 0},
+		"longer":             {`a{x="` + strings.Repeat("y", maxSeriesName-len(rest)+2) + `"}`, 1},
+		"no labels.Labels":   {`a{x="` + strings.Repeat("y", 17<<20) + `"}`, 1},
+		"on many lines":      {`a{x="` + strings.Repeat("y\n", 9<<20) + `"}`, 1},
+		"a name":             {strings.Repeat("y", 17<<20), 1},
+		"a label's name":     {`a{` + strings.Repeat("y", 17<<20) + `="x"}`, 1},
+		"a name in quotes":   {`{"` + strings.Repeat("y", 17<<20) + `"}`, 1},
+		"the most labels":    {`a{` + many(maxLabels-1) + `}`, 0},
+		"more labels":        {`a{` + many(maxLabels) + `}`, 1},
+		"far more labels":    {`a{` + many(150_000) + `}`, 1},
+		"all that's escaped": {`a{x="` + strings.Repeat("\n", maxSeriesName/2) + `",job="` + strings.Repeat(`\\`, maxSeriesName/5) + `"}`, 0},
+	} {
+		for contentType, end := range map[string]string{"": "", openMetrics: "# EOF\n"} {
+			if contentType == openMetrics && strings.Contains(tt.series, "\n") {
+				continue // which is no OpenMetrics
+			}
+			s := newSeriesSet(strings.Repeat("j", maxJob), strings.Repeat("i", maxHost))
+			left, err := s.add(1500, 0.25, []byte(tt.series+" 1\nb 2\n"+end), contentType)
+			if err != nil || left != (skipped{large: tt.large}) {
+				t.Errorf("%s, %q: %+v, %v", name, contentType, left, err)
+			}
+			got, err := memory.New().Load("series.om", strings.NewReader(written(t, s)), memory.LoadOptions{Format: memory.OpenMetrics})
+			if err != nil || got.Bad != 0 || got.Series != 4-tt.large {
+				t.Errorf("%s, %q: read back %d series, %v, %.300q", name, contentType, got.Series, err, got.Notes)
+			}
+		}
+	}
+	// One that has nothing else was scraped all the same.
+	s := newSeriesSet("j", "i")
+	if left, err := s.add(1500, 0.25, []byte("a{"+many(maxLabels)+"} 1\n"), ""); err != nil || left.large != 1 || one(t, s) != "" {
+		t.Errorf("got %+v, %v, %s", left, err, one(t, s))
 	}
 }
 

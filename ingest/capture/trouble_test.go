@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -243,6 +244,139 @@ func TestRunOut(t *testing.T) {
 	})
 }
 
+// A link is never replaced by a directory, nor written through, whenever it
+// came there.
+func TestRunOutLink(t *testing.T) {
+	t.Parallel()
+	link := func(t *testing.T, out string) (target string) {
+		target = t.TempDir()
+		if err := os.Symlink(target, out); err != nil {
+			t.Skip("no symbolic links here:", err)
+		}
+		return target
+	}
+	check := func(t *testing.T, out, target string) {
+		if to, err := os.Readlink(out); err != nil || to != target {
+			t.Errorf("the link is now %q, %v", to, err)
+		}
+		if entries, _ := os.ReadDir(target); len(entries) != 0 {
+			t.Errorf("%v were written into its target", entries)
+		}
+	}
+	s := newService()
+	o := options(t, s)
+	target := link(t, o.Out)
+	o.Out += string(filepath.Separator)
+	if _, err := run(t, t.Context(), o); err == nil || !strings.Contains(err.Error(), "which is a symbolic link; name what it points to") {
+		t.Errorf("got %v", err)
+	}
+	check(t, filepath.Clean(o.Out), target)
+	if n := s.requests.Load(); n != 0 {
+		t.Errorf("%d requests, want none", n)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		o := options(t, newService())
+		o.Progress = func(step string) {
+			if step == "writing the bundle" {
+				target = link(t, o.Out)
+			}
+		}
+		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "which is a symbolic link") {
+			t.Errorf("got %v", err)
+		}
+		check(t, o.Out, target)
+	})
+}
+
+// On a full disk a bundle has its list, and the series where there is room.
+func TestRunDiskFull(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("no /dev/full here")
+	}
+	for full, want := range map[string]string{
+		seriesFile:   "metrics@60: write the series: write ",
+		manifestFile: "metrics@60: left out, to make room for the bundle's list: write the bundle: write ",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			o := options(t, newService())
+			o.Progress = func(step string) {
+				if step != "writing the bundle" {
+					return
+				}
+				parts, _ := filepath.Glob(filepath.Join(filepath.Dir(o.Out), ".bundle-*"))
+				if err := os.Symlink("/dev/full", filepath.Join(parts[0], full)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r, err := run(t, t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := manifest(t, o.Out)
+			if got, want := takenFiles(m), strings.Replace(everything, "series.om@0 ", "", 1); sorted(got) != sorted(want) {
+				t.Errorf("%s: taken %s\nwant %s", full, got, want)
+			}
+			if got := missing(m.Missing); !strings.HasPrefix(got, want) || !strings.Contains(got, "no space left on device") {
+				t.Errorf("%s: missing %s\nwant %s", full, got, want)
+			}
+			if _, err := os.Lstat(filepath.Join(o.Out, seriesFile)); err == nil || r.Series != 0 {
+				t.Errorf("%s: %s is there, %d series", full, seriesFile, r.Series)
+			}
+			var size int64
+			filepath.WalkDir(o.Out, func(_ string, d fs.DirEntry, _ error) error {
+				if info, err := d.Info(); err == nil && !d.IsDir() {
+					size += info.Size()
+				}
+				return nil
+			})
+			if r.Bytes != size {
+				t.Errorf("%s: %d bytes are reported, %d are there", full, r.Bytes, size)
+			}
+		})
+	}
+}
+
+// A process that stops answering holds up the end for seconds, not for a
+// request's whole time; one that was slow all the time has it.
+func TestRunEnds(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name        string
+		every       time.Duration
+		hangs       int // from this second on
+		slow        time.Duration
+		ends        int
+		taken, lost string
+	}{
+		{"hangs before the last profiles", 10 * time.Second, 3, 0, 11, "block.pb.gz@0", "goroutine@11: "},
+		{"hangs within", time.Second, 3, 0, 16, "goroutine.pb.gz@2", "goroutine@11: "},
+		{"is slow", 10 * time.Second, 1000, 8 * time.Second, 54, "block.pb.gz@38 mutex.pb.gz@46", "mutex@30: "},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newService()
+			o := options(t, nil)
+			o.For, o.Every, o.ScrapeInterval = 6*time.Second, tt.every, time.Second
+			o.HTTP.Transport = handled{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if since() >= tt.hangs {
+					<-r.Context().Done()
+				}
+				if r.URL.Path != "/metrics" {
+					time.Sleep(tt.slow)
+				}
+				s.ServeHTTP(w, r)
+			})}
+			if _, err := run(t, t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			m := manifest(t, o.Out)
+			if since() != tt.ends || !strings.Contains(takenFiles(m), tt.taken) || !strings.Contains(missing(m.Missing), tt.lost) {
+				t.Errorf("%s: ends after %d s, want %d; taken %s, missing\n%s", tt.name, since(), tt.ends, takenFiles(m), missing(m.Missing))
+			}
+		})
+	}
+}
+
 // What was taken is kept where it cannot be put in its place.
 func TestRunOutTaken(t *testing.T) {
 	t.Parallel()
@@ -283,6 +417,12 @@ func TestOptionsCheck(t *testing.T) {
 		"another scheme":   {func(o *Options) { o.Target = "ftp://gateway" }, "expected a URL such as"},
 		"a profile":        {func(o *Options) { o.Target += "/debug/pprof/goroutine" }, "expected the root of a host or its /debug/pprof"},
 		"metrics as a URL": {func(o *Options) { o.Target += "/metrics" }, "expected the root of a host or its /debug/pprof"},
+		"a long job":       {func(o *Options) { o.Job = strings.Repeat("j", maxJob) }, ""},
+		"a longer job":     {func(o *Options) { o.Job = strings.Repeat("j", maxJob+1) }, "expected a job's name of at most 200 bytes, saw 201"},
+		"a long URL":       {func(o *Options) { o.Target += "?token=" + strings.Repeat("x", maxURL) }, "expected a URL of at most 8192 bytes, saw 8218"},
+		"a long host":      {func(o *Options) { o.Target = "http://" + strings.Repeat("x", maxHost+1) }, "expected a host of at most 259 bytes, saw 260"},
+		"long metrics":     {func(o *Options) { o.Metrics = "http://" + strings.Repeat("x", maxHost+1) }, "metrics: expected a host of at most 259 bytes, saw 260"},
+		"a long path":      {func(o *Options) { o.MetricsPath = strings.Repeat("x", maxURL+1) }, "expected a path of at most 8192 bytes, saw 8193"},
 		"bad metrics":      {func(o *Options) { o.Metrics = "gateway/metrics" }, "metrics: expected a URL such as"},
 	} {
 		o := Options{Target: "http://gateway:6060", For: time.Minute, Every: 10 * time.Second, ScrapeInterval: 5 * time.Second}

@@ -413,7 +413,7 @@ up{} 1
 
 func TestNearest(t *testing.T) {
 	t.Parallel()
-	got := nearest("gatewy", []string{"worker", "gate", "gateway", "gateway-2"})
+	got := Nearest("gatewy", []string{"worker", "gate", "gateway", "gateway-2"})
 	if want := []string{"gateway", "gate", "gateway-2", "worker"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -468,5 +468,20 @@ func BenchmarkCollect(b *testing.B) {
 			}
 			b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/float64(instances)*1e3, "ms/instance")
 		})
+	}
+}
+
+func TestDistance(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"kitten", "sitting", 3},
+		{"poolwiat", "poolwait", 2}, {strings.Repeat("x", 1000), "", 64},
+	} {
+		if got := distance(tt.a, tt.b); got != tt.want {
+			t.Errorf("distance(%.10q, %q) = %d, want %d", tt.a, tt.b, got, tt.want)
+		}
 	}
 }

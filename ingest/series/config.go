@@ -82,7 +82,7 @@ func ParseConfig(data []byte) (Config, error) {
 		case "signals":
 			c.Signals, err = signalsOf(item)
 		default:
-			return Config{}, fmt.Errorf("expected one of the keys %s, saw %q; is it %s?", strings.Join(configKeys, ", "), key, nearest(key, configKeys)[0])
+			return Config{}, fmt.Errorf("expected one of the keys %s, saw %q; is it %s?", strings.Join(configKeys, ", "), key, Nearest(key, configKeys)[0])
 		}
 		if err != nil {
 			return Config{}, fmt.Errorf("%s: %w", key, err)
@@ -154,5 +154,5 @@ func checkSignal(name string, table []Signal) error {
 	if slices.Contains(names, name) {
 		return nil
 	}
-	return fmt.Errorf("expected one of the signals %s, saw %q; is it %s?", strings.Join(names, ", "), name, nearest(name, names)[0])
+	return fmt.Errorf("expected one of the signals %s, saw %q; is it %s?", strings.Join(names, ", "), name, Nearest(name, names)[0])
 }

@@ -118,22 +118,24 @@ func (c *collector) closest(ctx context.Context, m *labels.Matcher, names []stri
 	if len(values) == 0 {
 		return fmt.Sprintf("no series with the label %s was found", m.Name)
 	}
-	values = nearest(m.Value, values)
+	values = Nearest(m.Value, values)
 	if len(values) > most {
 		return fmt.Sprintf("%s has %d values, the closest: %s", m.Name, len(values), strings.Join(values[:most], ", "))
 	}
 	return fmt.Sprintf("%s is one of: %s", m.Name, strings.Join(values, ", "))
 }
 
-// nearest sorts names by how many letters they are away from text.
-func nearest(text string, names []string) []string {
+// Nearest sorts names by how many letters they are away from text.
+func Nearest(text string, names []string) []string {
 	out := slices.Sorted(slices.Values(names))
 	slices.SortStableFunc(out, func(a, b string) int { return distance(text, a) - distance(text, b) })
 	return out
 }
 
-// distance is Levenshtein's: the fewest letters to put in, take out or change.
+// distance is Levenshtein's: the fewest letters to put in, take out or change, of
+// the first 64 bytes, since labels can be long and what is mistyped is not.
 func distance(a, b string) int {
+	a, b = a[:min(len(a), 64)], b[:min(len(b), 64)]
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

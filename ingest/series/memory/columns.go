@@ -3,6 +3,7 @@ package memory
 import (
 	"slices"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 )
 
@@ -49,7 +50,7 @@ func (s *Store) Only(keep func(Column) bool) *Store {
 			continue
 		}
 		out.all = append(out.all, x)
-		name := x.labels.Get(labels.MetricName)
+		name := x.labels.Get(model.MetricNameLabel)
 		out.byName[name] = append(out.byName[name], x)
 	}
 	return out

@@ -88,7 +88,7 @@ func TestRefusals(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			a, s := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+			_, s := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "text/plain")
 				if name, value, ok := strings.Cut(tt.header, ": "); ok {
 					w.Header().Set(name, value)
@@ -96,7 +96,7 @@ func TestRefusals(t *testing.T) {
 				w.WriteHeader(tt.code)
 				io.WriteString(w, tt.body)
 			})
-			a = connect(t, strings.Replace(s.URL, "//", "//me:hunter2@", 1)+"/?token=hunter2", s.Client(), Options{})
+			a := connect(t, strings.Replace(s.URL, "//", "//me:hunter2@", 1)+"/?token=hunter2", s.Client(), Options{})
 			wantError(t, a.Health(t.Context()), tt.unreachable, tt.want+" | "+s.URL+": ")
 		})
 	}
@@ -250,7 +250,7 @@ func TestRedirects(t *testing.T) {
 	var elsewhere atomic.Int64
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { elsewhere.Add(1) }))
 	t.Cleanup(other.Close)
-	a, s := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+	_, s := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer hunter2" || r.Header.Get("X-Scope-OrgID") != "team" || r.Header.Get("Referer") != "" {
 			t.Errorf("got %v", r.Header)
 		}
@@ -282,7 +282,7 @@ func TestRedirects(t *testing.T) {
 		"/post":  "302 Found to " + s.URL + "/here; try that address",
 		"/loop":  "stopped after 10 redirects",
 	} {
-		a = connect(t, s.URL+path+"?token=hunter2", client, Options{})
+		a := connect(t, s.URL+path+"?token=hunter2", client, Options{})
 		wantError(t, a.Health(t.Context()), isUnreachable, want)
 	}
 	if err := connect(t, s.URL+"/moved", client, Options{}).Health(t.Context()); err != nil {
@@ -296,12 +296,12 @@ func TestRedirects(t *testing.T) {
 // What was sent in secret and comes back is not shown.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
-	a, s := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+	_, s := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
 		w.WriteHeader(500)
 		fmt.Fprintf(w, "%s, %s: %s%s at %s?%s via http://a:b@up/x?c=d", user, password, password, r.Header.Get("Authorization"), r.URL.Path, r.URL.RawQuery)
 	})
-	a = connect(t, strings.Replace(s.URL, "//", "//al:hunter2%20%2F@", 1)+"?sig=s3cr3t%2F", s.Client(), Options{})
+	a := connect(t, strings.Replace(s.URL, "//", "//al:hunter2%20%2F@", 1)+"?sig=s3cr3t%2F", s.Client(), Options{})
 	_, err := a.Instant(t.Context(), "x", t0)
 	wantError(t, err, isQueryError, "(xxxxx, xxxxx: xxxxxxxxxx at /api/v1/query?sig=xxxxx via http://up/x?xxxxx)")
 	if strings.Contains(err.Error(), "s3cr3t") {

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql"
 
 	"github.com/contend/contend/ingest/secret"
@@ -259,7 +259,7 @@ func (a *API) labelValues(ctx context.Context, selector string, start, end time.
 	}
 	err = a.retry(ctx, func() error {
 		names = nil
-		return a.ask(ctx, request{path: "label/" + labels.MetricName + "/values", form: form, what: "names of " + quoteExpr(braces(selector)), list: true,
+		return a.ask(ctx, request{path: "label/" + model.MetricNameLabel + "/values", form: form, what: "names of " + quoteExpr(braces(selector)), list: true,
 			data: func(dec *jsontext.Decoder) error {
 				return array(dec, func() error {
 					name, err := readString(dec)
@@ -285,7 +285,7 @@ func (a *API) seriesNames(ctx context.Context, selector string, start, end time.
 				return array(dec, func() error {
 					return object(dec, func(label string) error {
 						value, err := readString(dec)
-						if label == labels.MetricName {
+						if label == model.MetricNameLabel {
 							found[value] = true
 						}
 						if len(found) > maxNames {

@@ -245,7 +245,7 @@ func TestGetWherePostIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{403, 405, 501} {
 		var methods []string
-		a, s := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+		_, s := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 			methods = append(methods, r.Method)
 			if r.Method == "POST" {
 				http.Error(w, "no", code)
@@ -256,7 +256,7 @@ func TestGetWherePostIsRefused(t *testing.T) {
 			}
 			io.WriteString(w, vector(one))
 		})
-		a = connect(t, s.URL+"?dedup=false", s.Client(), Options{})
+		a := connect(t, s.URL+"?dedup=false", s.Client(), Options{})
 		for range 2 {
 			if v, err := a.Instant(t.Context(), "x", t0); err != nil || len(v) != 1 {
 				t.Errorf("%d: %v, %v", code, v, err)
