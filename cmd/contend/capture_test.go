@@ -1,8 +1,11 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/contend/contend/ingest/capture"
 )
 
 func TestDefaultBundle(t *testing.T) {
@@ -16,6 +19,20 @@ func TestDefaultBundle(t *testing.T) {
 	} {
 		if got := defaultBundle(target, now); got != want {
 			t.Errorf("defaultBundle(%q) = %q, want %q", target, got, want)
+		}
+	}
+}
+
+// A bundle's name is safe to print, whoever chose it.
+func TestWriteCaptured(t *testing.T) {
+	t.Parallel()
+	for dir, want := range map[string]string{"b": "b/", "a\x1b[31m\n": `a\x1b[31m\n/`} {
+		var out strings.Builder
+		if err := writeCaptured(&out, &capture.Report{Dir: dir}); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.String(); !strings.HasPrefix(got, want+": 0 goroutine") || !strings.HasSuffix(got, "\nnext: contend analyze "+want+"\n") {
+			t.Errorf("%q: got %q", dir, got)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -139,7 +140,7 @@ func (j *jsonLoader) document() error {
 	case err != nil:
 		return noEOF(err)
 	case status == "error":
-		return &apiError{shown(kind), shown(message)}
+		return &apiError{cmp.Or(shown(kind), "error"), cmp.Or(shown(message), "no reason given")}
 	case !data:
 		return errNoData
 	}

@@ -65,6 +65,7 @@ func TestLoadJSON(t *testing.T) {
 		"null for data":             {`{"status":"success","data":null}`, "", Loaded{}, "", "saw an answer without data"},
 		"what the server said": {`{"status":"success","warnings":["one  store\nat http://me:hunter2@store/?t=hunter2 is down","again","again"],"infos":["rate of a gauge",5],"isPartial":true,"data":{"result":[{"metric":{"__name__":"a"},"value":[1,"1"]}]}}`,
 			`{__name__="a"} 1@1`, Loaded{Series: 1, Samples: 1}, "the server said: one store at http://store/?xxxxx is down\nthe server said: again\nthe server said: rate of a gauge\nthe server said that its answer is partial: ", ""},
+		"an error without a reason": {`{"status":"error"}`, "", Loaded{}, "", "saw its error: error: no reason given"},
 		"an error with credentials": {`{"status":"error","errorType":"execution","error":"asking http://me:hunter2@store/x?token=hunter2 failed"}`, "", Loaded{}, "", "saw its error: execution: asking http://store/x?xxxxx failed"},
 		"labels after samples": {matrix(`{"values":[[1,"1"]],"value":[2,"2"],"metric":{"__name__":"a"}},{"values":[[1,"1"]],"metric":{}},{"values":[[1,"1"]]},{"values":[[1,"1"]],"metric":5}`),
 			`{__name__="a"} 1@1 2@2`, Loaded{Series: 1, Samples: 2, Bad: 1}, `without a name, as results of expressions: 2 series, left out; save those of a plain selector, such as {job="gateway"}` + "\n" + `no samples: 1 result, left out: result 4, expected a series with metric and value or values: "5"`, ""},

@@ -38,6 +38,7 @@ type answer struct {
 	notes   []string // warnings and infos
 	partial bool     // VictoriaMetrics says so here, others in a warning
 	data    bool     // there was what the answer is about
+	null    bool     // null was in its place
 }
 
 // errNoData is that an answer says that it is a success, and has no data.
@@ -89,6 +90,8 @@ func decodeAnswer(r io.Reader, data func(*jsontext.Decoder) error) (ans answer, 
 		case key == "data" && kind != 'n':
 			ans.data = true
 			err = data(dec)
+		case key == "data":
+			ans.null, err = true, dec.SkipValue()
 		default:
 			err = dec.SkipValue()
 		}

@@ -364,3 +364,21 @@ func TestPostIsForm(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// An empty list may be null, as Go writes one, but has to be there.
+func TestNamesEmpty(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		success("[]"):          "",
+		success("null"):        "",
+		`{"status":"success"}`: "saw another: it has no data",
+	} {
+		a, _ := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, body) })
+		names, err := a.Names(t.Context(), "", t0, t0.Add(time.Minute))
+		if want == "" && (err != nil || len(names) != 0) {
+			t.Errorf("%s: got %v, %v", body, names, err)
+		} else if want != "" {
+			wantError(t, err, isQueryError, want)
+		}
+	}
+}

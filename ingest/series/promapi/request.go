@@ -124,7 +124,7 @@ func (a *API) read(ctx context.Context, q request, resp *http.Response) error {
 		return a.badAnswer(ctx, q.what, limited, err)
 	case err != nil || ans.status != "success":
 		return a.refusal(q.what, resp, ans, false)
-	case !ans.data && !q.list:
+	case !ans.data && !(q.list && ans.null):
 		return a.badAnswer(ctx, q.what, limited, errNoData)
 	}
 	a.warn(ans.notes...)
