@@ -112,6 +112,7 @@ type Finding struct {
 	Holder   *Holder    `json:"holder,omitempty"`
 	Holds    string     `json:"holds,omitempty"` // where there is no holder: "leaked", "brief" …, in words
 	Window   *Window    `json:"window,omitempty"`
+	Ongoing  bool       `json:"ongoing,omitempty"` // of series: it holds at the end of what was looked at
 	Evidence []Evidence `json:"evidence,omitempty"`
 	Next     []string   `json:"next,omitempty"` // what to do, most useful first
 	Warnings []string   `json:"warnings,omitempty"`
@@ -123,10 +124,8 @@ type Finding struct {
 	// before its alert's condition held.
 	Onset time.Time `json:"-"`
 	// Times are all the times that the alert of a finding of series fired.
-	Times []Window `json:"-"`
-	// lasted is how long the longest held, lasts whether it does at the end.
-	lasted time.Duration
-	lasts  bool
+	Times  []Window      `json:"-"`
+	lasted time.Duration // how long the condition of the longest firing held
 	// moment is the step that a finding's numbers are of, affected how many instances then.
 	moment   time.Time
 	affected Affected

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrNoHistory is the reason of a detector that compares with the past and has none.
-var ErrNoHistory = errors.New("it compares with the time before, and the series have less than a quarter of an hour of it; look further back with --since")
+var ErrNoHistory = errors.New("it compares with the time before, and the series have less than a quarter of an hour of it; look further back with --since where there is more")
 
 // Doubt says why a signal is not to be leaned on: a gauge below zero is counted
 // down more often than up. It is "" where it may be.
@@ -57,10 +57,23 @@ func (p *Pass) ReportAlerts(none string, describe func(f *Firing) Finding) {
 		}
 		f.Instances, f.moment = main.Instances, main.At
 		f.affected.Affected, f.affected.Total = v.affected(&main)
-		f.Window = &Window{Start: main.Active.UTC(), End: main.End(v).UTC()}
-		f.lasted, f.lasts = main.lasted(v), main.heldAt(v.Canon.End) > 0
+		f.Window = &Window{Start: main.Active.UTC(), End: main.last()}
+		if main.Fired.IsZero() {
+			f.Confidence = Low
+			if f.Severity == Critical {
+				f.Severity = Warning
+			}
+			f.Warnings = append([]string{fmt.Sprintf("it has just begun: its condition has held for %s, and its alert waits for %s", main.lasted(v), v.span(s.For))}, f.Warnings...)
+		}
+		f.lasted, f.Ongoing = main.lasted(v), main.heldAt(v.Canon.End) > 0
+		if f.Unit == Requests && f.Requests == 0 {
+			f.Requests = Whole(f.Total)
+		}
+		if main.Active.Equal(v.Canon.Start) {
+			f.Warnings = append(f.Warnings, "it held from the first step on: it began then or before; look further back with --since")
+		}
 		for i := range firings {
-			f.Times = append(f.Times, Window{Start: firings[i].Active.UTC(), End: firings[i].End(v).UTC()})
+			f.Times = append(f.Times, Window{Start: firings[i].Active.UTC(), End: firings[i].last()})
 		}
 		held := v.Evidence("%s: %s; its condition held for %s", s.Alert, s.Title, f.lasted)
 		if len(firings) > 1 {
@@ -206,7 +219,7 @@ func (v *SeriesView) heldSums(signal string, f *Firing) map[int64]float64 {
 func (p *Pass) soften() {
 	v := p.Series
 	for _, f := range p.findings {
-		if f.lasts || f.lasted > 2*v.Window() || v.moment() {
+		if f.Ongoing || f.lasted > 2*v.Window() || v.moment() {
 			return
 		}
 	}
@@ -240,7 +253,7 @@ func (v *SeriesView) MostOf(signal, what string) string {
 	}
 	if total, ok := v.Sum("inflight", at, with...); ok && total >= wait && len(with) > 0 {
 		if wait >= MaterialShare*total && wait >= MaterialCalls {
-			seen += "; as many as in the rest of the window, or as before: no more than was usual here"
+			seen += "; not for long, or no more than before"
 		}
 		return fmt.Sprintf("at most %s of %s %s%s", few(wait), Plural(Round(total), "request"), what, seen)
 	}

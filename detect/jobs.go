@@ -3,6 +3,7 @@ package detect
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -96,6 +97,7 @@ func (r *Report) addSeries(b *ingest.Bundle, jobs []*Pass) {
 		return
 	}
 	r.Notes = append(r.Notes, c.Notes...)
+	r.Warnings = append(r.Warnings, c.Warnings...)
 	for _, m := range c.Matches {
 		r.Signals = append(r.Signals, SignalMatch{Signal: m.Signal, Matched: m.Matched, Metrics: m.Metrics, Instances: m.Instances, Missing: m.Missing, Hint: m.Hint})
 	}
@@ -106,7 +108,7 @@ func (r *Report) addSeries(b *ingest.Bundle, jobs []*Pass) {
 
 // unmet says why d cannot look at the job's series; "" where it can.
 func (v *SeriesView) unmet(d *Detector) string {
-	var nearest []string // what is missing of the need that lacks least
+	var first []string // what is missing of the first need, the usual one
 	for _, n := range d.Needs {
 		if n.Input != Series {
 			continue
@@ -120,11 +122,11 @@ func (v *SeriesView) unmet(d *Detector) string {
 		if len(missing) == 0 {
 			return ""
 		}
-		if nearest == nil || len(missing) < len(nearest) {
-			nearest = missing
+		if first == nil {
+			first = missing
 		}
 	}
-	return strings.Join(nearest, "; ")
+	return strings.Join(first, "; ")
 }
 
 // missing says why the job has no series of a signal.
@@ -177,7 +179,7 @@ func (v *SeriesView) holes() []string {
 	if doubt := v.Doubt("inflight"); doubt != "" {
 		out = append(out, fmt.Sprintf("job %s: %s", v.Job, strings.TrimPrefix(doubt, "; but ")))
 	}
-	if end := v.last(); v.Canon.End.Sub(end) > v.lostTime() {
+	if _, end := v.extent(); v.Canon.End.Sub(end) > v.lostTime() {
 		out = append(out, fmt.Sprintf("job %s: its series end at %s, %s before the window does: what happened since is not in them", v.Job, v.clock(end), v.Canon.End.Sub(end)))
 	}
 	return out
@@ -210,23 +212,27 @@ func (v *SeriesView) lost(up column) (from, to time.Time, ok bool) {
 	return time.UnixMilli(begin), time.UnixMilli(last), end(last)
 }
 
-// last is the last step in the window at which any instance has a sample of
-// any signal.
-func (v *SeriesView) last() time.Time {
-	last := v.Canon.Start
+// extent is the first and the last step in the window at which any instance has a
+// sample of any signal.
+func (v *SeriesView) extent() (first, last time.Time) {
+	first, last = v.Canon.End, v.Canon.Start
 	for _, m := range v.Canon.Matches {
 		for _, c := range v.columns(m.Signal) {
-			for i := len(c.T) - 1; i >= 0; i-- {
-				if t := time.UnixMilli(c.T[i]).UTC(); c.V[i] == c.V[i] && !t.After(v.Canon.End) {
-					if t.After(last) {
-						last = t
-					}
-					break
+			for i, ms := range c.T {
+				t := time.UnixMilli(ms).UTC()
+				if t.Before(v.Canon.Start) || t.After(v.Canon.End) || math.IsNaN(c.V[i]) {
+					continue
+				}
+				if t.Before(first) {
+					first = t
+				}
+				if t.After(last) {
+					last = t
 				}
 			}
 		}
 	}
-	return last
+	return first, last
 }
 
 // lostTime is how long nothing must come to be worth a warning: in a window of a minute, less.

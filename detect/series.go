@@ -59,6 +59,15 @@ func (f *Firing) steps() []int64 {
 	return at[from:to]
 }
 
+// last is the last step at which the condition held; an alert goes on for a while.
+func (f *Firing) last() time.Time {
+	at := f.steps()
+	if len(at) == 0 {
+		return f.Active.UTC()
+	}
+	return time.UnixMilli(at[len(at)-1]).UTC()
+}
+
 // lasted is how long the condition held, from its first step to its last.
 func (f *Firing) lasted(v *SeriesView) time.Duration {
 	at := f.steps()
@@ -205,7 +214,8 @@ func sortedKeys(m map[int64]bool) []int64 {
 	return out
 }
 
-// Firings are the times an alert fired, in order.
+// Firings are the times an alert fired, in order, and one for which it is still
+// pending at the end of the window: what has just begun must not look ruled out.
 func (v *SeriesView) Firings(alert string) []Firing {
 	a := v.alerts[alert]
 	if a == nil {
@@ -213,10 +223,14 @@ func (v *SeriesView) Firings(alert string) []Firing {
 	}
 	var out []Firing
 	for _, s := range a.spans {
-		if s.Fired.IsZero() {
+		if s.Fired.IsZero() && !s.Resolved.IsZero() {
 			continue
 		}
 		f := Firing{Span: s, Signal: a.signal, held: a.held}
+		// At the very end, series that were scraped a moment apart end a step apart.
+		if s.Fired.IsZero() && f.lasted(v) < 2*v.Canon.Timing.Interval {
+			continue
+		}
 		f.gather(a.held, f.End(v))
 		out = append(out, f)
 	}

@@ -82,7 +82,11 @@ func (r *Report) tell(all []Finding, lead, job *Pass, detector *Detector) {
 			at = lead.since(detector).UTC()
 		}
 		if !at.IsZero() {
-			r.Verdict.Story = append(r.Verdict.Story, StoryLine{At: at, Detector: f.Detector, Summary: f.Summary})
+			line := StoryLine{At: at, Detector: f.Detector, Summary: f.Summary}
+			if !f.moment.IsZero() && f.moment.Sub(at) > v.Canon.Timing.Interval {
+				line.Summary += " (at " + f.moment.Format(time.TimeOnly) + ")"
+			}
+			r.Verdict.Story = append(r.Verdict.Story, line)
 		}
 	}
 	// Of what begins at one step, what sets it off comes first, and what follows last.
@@ -184,10 +188,11 @@ func symptomsOf(passes []*Pass, findings []Finding) string {
 // quiet says what was looked at in a job's series.
 func (v *SeriesView) quiet() string {
 	text := v.Job + ": "
-	if at, n := v.peak("inflight", v.Canon.Start, v.Canon.End); v.Has("inflight") {
+	if at, n := v.peak("inflight", v.Canon.Start, v.Canon.End); n > 0 {
 		text += fmt.Sprintf("at most %s in flight (%s), ", Plural(Round(n), "request"), v.clock(at))
 	}
-	return text + fmt.Sprintf("%s from %s to %s", Plural(float64(len(v.Canon.Instances[v.Job])), "instance"), v.clock(v.Canon.Start), v.clock(v.Canon.End))
+	first, last := v.extent()
+	return text + fmt.Sprintf("%s from %s to %s", Plural(float64(len(v.Canon.Instances[v.Job])), "instance"), v.clock(first), v.clock(last))
 }
 
 // clock writes a moment of the window, with its day where the window has several.

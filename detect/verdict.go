@@ -1,7 +1,6 @@
 package detect
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -46,8 +45,8 @@ func decide(r *Report, passes []*Pass, detectors []*Detector) {
 		}
 		sort.SliceStable(all, func(i, j int) bool { return all[i].leads(cause, p) && !all[j].leads(cause, p) })
 		r.budget(p)
-		if job == nil && jobsOf(passes) > 1 {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s is an instance of none of the %d jobs in the series, so that they tell no story of it; choose its job with --selector", cmp.Or(p.Process, p.Main().Name), jobsOf(passes)))
+		if n := jobsOf(passes); job == nil && n > 1 {
+			r.Notes = append(r.Notes, fmt.Sprintf("the process of the profiles is an instance of none of the %d jobs in the series, so that they tell no story of it; choose its job with --selector", n))
 		}
 		r.tell(all, lead, job, findDetector(detectors, cause))
 		if p.Series != nil && len(processes) > 0 {

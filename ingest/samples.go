@@ -165,6 +165,8 @@ type SeriesOptions struct {
 	Since time.Duration
 	// Until is the end; zero is now for a server, else the last sample.
 	Until time.Time
+	// Notes are of how the options came about, for the report.
+	Notes []string
 	// Collect has the rest; its times are filled in here.
 	Collect series.CollectOptions
 }
@@ -245,6 +247,7 @@ func (b *Bundle) ReadSeries(ctx context.Context, opt SeriesOptions) {
 		return
 	}
 	c.Source = name
+	c.Notes = append(c.Notes, opt.Notes...)
 	for _, err := range c.Failures {
 		b.fail(name, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ import (
 	"github.com/contend/contend/detect/all"
 	"github.com/contend/contend/detect/report"
 	"github.com/contend/contend/ingest"
+	"github.com/contend/contend/ingest/stacks"
 )
 
 // analyzeFlags are the flags of contend analyze as given.
@@ -57,7 +59,7 @@ see; and what to do next.
 An argument is
   FILE  a pprof profile, a text dump (debug=1, debug=2, or what a panic, a fatal
         error or SIGQUIT prints), also with log prefixes around it; series as
-        OpenMetrics text (promtool tsdb dump-openmetrics), promtool tsdb dump,
+        promtool tsdb dump, OpenMetrics text (promtool tsdb dump-openmetrics),
         JSON of the Prometheus API or a /metrics page; gzip or not
   DIR   all of those in a directory, up to 1,000 files, three folders deep
   URL   one profile, or a host or its /debug/pprof: then its goroutine profile,
@@ -175,6 +177,7 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 		})
 	}
 	bundle := load(args)
+	warnOfServers(bundle)
 	if err := f.series.read(ctx, bundle, client, steps.begin); err != nil {
 		return err
 	}
@@ -205,6 +208,19 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 		return &outcome{exitFound, nil}
 	}
 	return nil
+}
+
+// warnOfServers notes a Prometheus server whose own goroutines were looked at:
+// its address given without --prometheus is the likeliest slip.
+func warnOfServers(b *ingest.Bundle) {
+	for _, s := range b.Snapshots {
+		for _, g := range s.Groups {
+			if slices.ContainsFunc(g.Frames, func(f *stacks.Frame) bool { return strings.HasPrefix(f.Func, "github.com/prometheus/prometheus/web.") }) {
+				b.Gaps = append(b.Gaps, s.Name+" shows the goroutines of a Prometheus server itself; for the series in it, give its address as --prometheus")
+				return
+			}
+		}
+	}
 }
 
 // complainOf prints failures, each on a line that begins with the input's use

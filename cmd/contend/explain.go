@@ -15,17 +15,22 @@ import (
 
 func explainCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "explain [DETECTOR]",
+		Use:   "explain [DETECTOR|signals]",
 		Short: "Say what a detector's finding means, what looks like it, and what to do",
 		Long: `Explain prints the documentation of one detector: what its finding means, what
 looks like it and is not, what to do, and how it was proven. Without an argument
-it lists the detectors.`,
+it lists the detectors. contend explain signals lists the quantities that series
+are read for, with their units: the names that --signal and contend.yaml take.`,
 		Example: `  contend explain
-  contend explain telemetryblock`,
+  contend explain telemetryblock
+  contend explain signals`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return listDetectors(cmd.OutOrStdout(), all.Detectors())
+			}
+			if args[0] == "signals" {
+				return listSignals(cmd.OutOrStdout(), series.Signals())
 			}
 			d, err := findDetector(args[0], all.Detectors())
 			if err != nil {
@@ -40,6 +45,14 @@ func listDetectors(w io.Writer, detectors []*detect.Detector) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, d := range detectors {
 		fmt.Fprintf(t, "%s\t%s\t%s\n", d.Name, d.Role, d.Title)
+	}
+	return written(0, t.Flush())
+}
+
+func listSignals(w io.Writer, signals []series.Signal) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, s := range signals {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", s.Name, s.Unit, s.Meaning)
 	}
 	return written(0, t.Flush())
 }

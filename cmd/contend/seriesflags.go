@@ -29,8 +29,9 @@ type seriesFlags struct {
 	factor     number
 
 	// What check read of config and signals.
-	mapping   series.Config
-	overrides map[string]string // PromQL by signal
+	mapping    series.Config
+	configFile string            // "" where there is none
+	overrides  map[string]string // PromQL by signal
 }
 
 // defaultSince is how far back a server is asked where --since is not given:
@@ -91,6 +92,9 @@ func (f *seriesFlags) read(ctx context.Context, b *ingest.Bundle, client *http.C
 	opt.Collect.HealthRoutes = f.mapping.HealthRoutes
 	opt.Collect.Factor = float64(f.factor.value)
 	maps.Copy(opt.Collect.Overrides, f.mapping.Signals)
+	if f.configFile != "" {
+		opt.Notes = append(opt.Notes, fmt.Sprintf("read %s: selector %q, %d signals", f.configFile, f.mapping.Selector, len(f.mapping.Signals)))
+	}
 	maps.Copy(opt.Collect.Overrides, f.overrides)
 	if f.prometheus != "" {
 		api, err := promapi.New(f.prometheus, client, promapi.Options{Progress: progress})
@@ -114,6 +118,7 @@ func (f *seriesFlags) loadConfig() (series.Config, error) {
 		}
 		path = defaultConfig
 	}
+	f.configFile = path
 	return series.LoadConfig(path)
 }
 

@@ -130,3 +130,38 @@ func TestTroubleInTheMiddle(t *testing.T) {
 func TestStories(t *testing.T) {
 	contendtest.Stories(t, all.Detectors(), "testdata/stories.txt")
 }
+
+// TestLeakProfileBesideJobs: a leak profile is no snapshot, and of several jobs
+// none is known to be its process's.
+func TestLeakProfileBesideJobs(t *testing.T) {
+	t.Parallel()
+	b := ingest.Load(t.Context(), []string{"../../ingest/stacks/testdata/versions/leak-go1.27/goroutineleak.pb.gz"}, ingest.Options{})
+	b.Series = contendtest.Series(t, `
+contend:inflight{job="a",instance="1"}  4x60
+contend:inflight{job="b",instance="2"}  4x60`)
+	r := detect.Run(b, nil, all.Detectors(), detect.Options{})
+	if r.Verdict.Cause != "goroutineleak" || len(b.Failures) > 0 {
+		t.Errorf("verdict %+v, failures %v", r.Verdict, b.Failures)
+	}
+	if !slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, "an instance of none of the 2 jobs") }) {
+		t.Errorf("notes %q", r.Notes)
+	}
+}
+
+// TestOngoing tells what still holds from what is over, and ends a window where
+// the condition ended and not its alert.
+func TestOngoing(t *testing.T) {
+	t.Parallel()
+	for series, want := range map[string]bool{
+		"contend:lock_wait{job=\"a\",instance=\"1\"} 0.1x100 80x40\ncontend:inflight{job=\"a\",instance=\"1\"} 9x100 90x40":               true,
+		"contend:lock_wait{job=\"a\",instance=\"1\"} 0.1x100 80x40 0.1x20\ncontend:inflight{job=\"a\",instance=\"1\"} 9x100 90x40 9x20": false,
+	} {
+		r := detect.Run(&ingest.Bundle{Series: contendtest.Series(t, series)}, nil, all.Detectors(), detect.Options{Detectors: []string{"lockwait"}})
+		if len(r.Findings) != 1 || r.Findings[0].Ongoing != want {
+			t.Fatalf("%s: %+v", series, r.Findings)
+		}
+		if end := r.Findings[0].Window.End.Sub(contendtest.Start); end != 141*15*time.Second {
+			t.Errorf("%s: ends at %s", series, end)
+		}
+	}
+}

@@ -268,7 +268,7 @@ func commonDir(list []detect.Input) string {
 	dir := list[0].Name
 	for _, in := range list {
 		for !strings.HasPrefix(in.Name, dir) || !strings.HasSuffix(dir, "/") {
-			if dir == "" {
+			if dir == "" || strings.HasSuffix(dir, "://") {
 				return ""
 			}
 			dir = dir[:strings.LastIndexByte(dir[:len(dir)-1], '/')+1]

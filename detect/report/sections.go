@@ -240,11 +240,7 @@ type note struct {
 func (p *page) ruledOut(list []detect.RuledOut) {
 	var notes []note
 	for _, n := range list {
-		where := n.Process
-		if p.jobs > 1 {
-			where = cmp.Or(where, n.Job)
-		}
-		notes = append(notes, note{[]string{n.Detector}, []string{where}, n.Reason})
+		notes = append(notes, note{[]string{n.Detector}, []string{p.where(n.Process, n.Job)}, n.Reason})
 	}
 	p.notes(bold, "Ruled out", notes)
 }
@@ -252,9 +248,17 @@ func (p *page) ruledOut(list []detect.RuledOut) {
 func (p *page) skipped(list []detect.Skipped) {
 	var notes []note
 	for _, n := range list {
-		notes = append(notes, note{[]string{n.Detector}, []string{n.Process}, n.Reason})
+		notes = append(notes, note{[]string{n.Detector}, []string{p.where(n.Process, n.Job)}, n.Reason})
 	}
 	p.notes(yellow, "Could not look (which is not the same as not found)", notes)
+}
+
+// where is the process or job that a note is of, where there are several.
+func (p *page) where(process, job string) string {
+	if p.jobs > 1 {
+		return cmp.Or(process, job)
+	}
+	return process
 }
 
 // notes prints a list as two columns, detectors and reasons. Equal reasons

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/contend/contend/detect"
 )
@@ -38,11 +39,13 @@ func Text(w io.Writer, r *detect.Report, o TextOptions) error {
 	p.verdict(r)
 	p.budget(r)
 	p.findings(r)
+	p.next(r)
 	p.growth(r.Base, r.BaseSummary)
 	p.ruledOut(r.RuledOut)
-	p.skipped(r.Skipped)
+	if failed := countFailed(r.Inputs); failed == 0 || failed < len(r.Inputs) {
+		p.skipped(r.Skipped) // else the inputs say it
+	}
 	p.signals(r.Signals)
-	p.next(r)
 	p.inputs(r.Inputs)
 	p.warnings(r.Warnings)
 	p.reading(r.Notes)
@@ -91,6 +94,7 @@ func (p *page) verdict(r *detect.Report) {
 		if v.Job != "" {
 			words = append(words, "job "+v.Job)
 		}
+		words = append(words, duration(f)...)
 		p.block(plain, "", strings.Join(words, ", ")+unsure(v.Confidence, f.Warnings))
 	case couldNotLook(r):
 		p.block(yellow, "", "could not look: "+tail(v.Summary, "could not look", noLook(r)))
@@ -131,6 +135,18 @@ func severityRank(s detect.Severity) int {
 	return slices.Index([]detect.Severity{detect.Critical, detect.Warning, detect.Info}, s)
 }
 
+// duration says since when a finding of series lasts, or that it is over.
+func duration(f *detect.Finding) []string {
+	w := f.Window
+	switch {
+	case w == nil || f.Alert == "":
+		return nil
+	case f.Ongoing:
+		return []string{"since " + w.Start.UTC().Format(time.TimeOnly) + ", still"}
+	}
+	return []string{w.Start.UTC().Format(time.TimeOnly) + " to " + w.End.UTC().Format(time.TimeOnly) + ", over"}
+}
+
 // verdictFinding is the finding the verdict was taken from; where there is no
 // verdict, the first; where there are no findings, an empty one.
 func verdictFinding(r *detect.Report) *detect.Finding {
@@ -151,14 +167,20 @@ func couldNotLook(r *detect.Report) bool {
 	return len(r.Findings) == 0 && len(r.RuledOut) == 0
 }
 
-// noLook says why nothing was looked at.
-func noLook(r *detect.Report) string {
-	failed := 0
-	for _, in := range r.Inputs {
+// countFailed is how many inputs could not be read.
+func countFailed(list []detect.Input) int {
+	n := 0
+	for _, in := range list {
 		if in.Error != "" {
-			failed++
+			n++
 		}
 	}
+	return n
+}
+
+// noLook says why nothing was looked at.
+func noLook(r *detect.Report) string {
+	failed := countFailed(r.Inputs)
 	switch {
 	case len(r.Inputs) == 0:
 		return "there was no input"

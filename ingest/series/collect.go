@@ -77,6 +77,7 @@ type Canonical struct {
 	Jobs             []string            // with a value from Start to End, sorted
 	Instances        map[string][]string // of each job, sorted
 	Notes            []string            // what was odd
+	Warnings         []string            // what the user asked for and did not get
 	Failures         []error             // queries that failed
 }
 
@@ -204,6 +205,9 @@ func (c *collector) collect(ctx context.Context) error {
 			c.stage.Present.Signals = append(c.stage.Present.Signals, s.Name)
 		}
 		c.explain(ctx, s, f)
+		if _, given := c.opt.Overrides[s.Name]; given && f.Missing != "" {
+			c.Warnings = append(c.Warnings, fmt.Sprintf("signal %s as it is given in contend.yaml or with --signal has no value (%s); without it, its presets are looked for", s.Name, f.Missing))
+		}
 		c.Matches = append(c.Matches, f.Match)
 		f.matrix = nil // the store has it
 	}

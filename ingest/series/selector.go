@@ -26,7 +26,7 @@ func parseSelector(selector string) (matchers []*labels.Matcher, text string, er
 	}
 	matchers, err = promQL.ParseMetricSelector("{" + text + "}")
 	if err != nil {
-		return nil, "", fmt.Errorf("expected a selector such as job=\"gateway\" or job=~\"gate.*\",namespace=\"prod\", saw %q: %w", selector, plain(err))
+		return nil, "", fmt.Errorf("expected a selector such as job=\"gateway\" or job=~\"gate.*\",namespace=\"prod\", saw %q: %w (a shell takes quotes away: 'job=\"gateway\"' keeps them)", selector, plain(err))
 	}
 	for _, m := range matchers {
 		if m.Name == model.MetricNameLabel {

@@ -152,10 +152,19 @@ func sentTo(base *url.URL) *secret.Sent {
 	return s
 }
 
-// trimPath allows for an address that was copied with the API's own path.
+// trimPath allows for an address that was copied with a path of the API's, or
+// from a browser that shows one of the server's own pages.
 func trimPath(p string) string {
+	if i := strings.Index(p, "/api/v1"); i >= 0 {
+		p = p[:i]
+	}
 	p = strings.TrimRight(p, "/")
-	return strings.TrimRight(strings.TrimSuffix(p, "/api/v1"), "/")
+	for _, page := range [...]string{"/graph", "/query", "/targets", "/alerts", "/rules", "/status"} {
+		if rest, ok := strings.CutSuffix(p, page); ok {
+			return strings.TrimRight(rest, "/")
+		}
+	}
+	return p
 }
 
 // Name is the server's URL as it may be shown: without user, password and query.

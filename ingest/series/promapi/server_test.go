@@ -107,5 +107,9 @@ func TestPrometheus(t *testing.T) {
 	wantError(t, err, isQueryError, "names of `{job=}` | 400 Bad Request, bad_data")
 	_, err = whole.Range(t.Context(), "up @ end()", start, start.Add(12_000*time.Second), time.Second)
 	wantError(t, err, isQueryError, "exceeded maximum resolution | --since")
-	wantError(t, connect(t, a.Name()+"/graph", nil, Options{}).Health(t.Context()), isUnreachable, "no Prometheus API is there")
+	wantError(t, connect(t, a.Name()+"/prometheus", nil, Options{}).Health(t.Context()), isUnreachable, "no Prometheus API is there")
+	// The address of a page, as a browser shows it.
+	if err := connect(t, a.Name()+"/graph?g0.expr=up", nil, Options{}).Health(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
