@@ -126,6 +126,7 @@ type Finding struct {
 	// Times are all the times that the alert of a finding of series fired.
 	Times  []Window      `json:"-"`
 	lasted time.Duration // how long the condition of the longest firing held
+	again  bool          // it is over, and the condition holds again at the end
 	// moment is the step that a finding's numbers are of, affected how many instances then.
 	moment   time.Time
 	affected Affected

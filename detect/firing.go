@@ -65,7 +65,10 @@ func (p *Pass) ReportAlerts(none string, describe func(f *Firing) Finding) {
 			}
 			f.Warnings = append([]string{fmt.Sprintf("it has just begun: its condition has held for %s, and its alert waits for %s", main.lasted(v), v.span(s.For))}, f.Warnings...)
 		}
-		f.lasted, f.Ongoing = main.lasted(v), main.heldAt(v.Canon.End) > 0
+		f.lasted = main.lasted(v)
+		holds := main.heldAt(v.Canon.End) > 0
+		f.Ongoing = holds && main.Resolved.IsZero()
+		f.again = holds && !f.Ongoing
 		if f.Unit == Requests && f.Requests == 0 {
 			f.Requests = Whole(f.Total)
 		}
@@ -73,11 +76,16 @@ func (p *Pass) ReportAlerts(none string, describe func(f *Firing) Finding) {
 			f.Warnings = append(f.Warnings, "it held from the first step on: it began then or before; look further back with --since")
 		}
 		for i := range firings {
-			f.Times = append(f.Times, Window{Start: firings[i].Active.UTC(), End: firings[i].last()})
+			if !firings[i].Fired.IsZero() || len(firings) == 1 {
+				f.Times = append(f.Times, Window{Start: firings[i].Active.UTC(), End: firings[i].last()})
+			}
 		}
 		held := v.Evidence("%s: %s; its condition held for %s", s.Alert, s.Title, f.lasted)
-		if len(firings) > 1 {
-			held.Text += fmt.Sprintf(", the longest of %d times", len(firings))
+		if n := len(f.Times); n > 1 {
+			held.Text += fmt.Sprintf(", the longest of %d times", n)
+		}
+		if f.again {
+			held.Text += "; it holds again at the end"
 		}
 		f.Evidence = append([]Evidence{held}, f.Evidence...)
 		p.Report(f)
@@ -218,8 +226,11 @@ func (v *SeriesView) heldSums(signal string, f *Firing) map[int64]float64 {
 // shows for two lasted no longer than one. What still lasts is not known to be brief.
 func (p *Pass) soften() {
 	v := p.Series
+	if len(p.Options.Detectors) > 0 {
+		return // one detector does not see the trouble as a whole
+	}
 	for _, f := range p.findings {
-		if f.Ongoing || f.lasted > 2*v.Window() || v.moment() {
+		if f.Ongoing || f.again || f.lasted > 2*v.Window() || v.moment() {
 			return
 		}
 	}

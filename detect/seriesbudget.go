@@ -133,6 +133,9 @@ func (v *SeriesView) moments(lead *Pass, all []Finding, cause string) (now, befo
 			before = b
 		}
 	}
+	if !before.Before(now) {
+		before = time.Time{} // the profile is of before the trouble
+	}
 	return now, before
 }
 

@@ -31,9 +31,25 @@ func jobOf(passes []*Pass, lead *Pass) *Pass {
 	case len(jobs) == 1:
 		return jobs[0]
 	case lead == nil:
-		return slices.MaxFunc(jobs, func(a, b *Pass) int { return len(a.findings) - len(b.findings) })
+		return slices.MaxFunc(jobs, func(a, b *Pass) int {
+			return cmp.Or(a.gravest()-b.gravest(), len(a.findings)-len(b.findings))
+		})
 	}
 	return nil
+}
+
+// gravest is how grave a pass's worst finding is: by severity, and what still
+// lasts before what is over.
+func (p *Pass) gravest() int {
+	worst := 0
+	for _, f := range p.findings {
+		rank := 2 * (3 - slices.Index([]Severity{Critical, Warning, Info}, f.Severity))
+		if f.Ongoing {
+			rank++
+		}
+		worst = max(worst, rank)
+	}
+	return worst
 }
 
 func jobsOf(passes []*Pass) int {
@@ -77,14 +93,14 @@ func (r *Report) tell(all []Finding, lead, job *Pass, detector *Detector) {
 			if !f.Onset.IsZero() {
 				at = f.Onset.UTC()
 			}
-			r.again(&f)
+			r.again(&f, v.Canon.Timing.Interval)
 		case f.Alert == "" && f.Detector == cause && lead != nil && f.Process == lead.Process && lead.Stacks != nil && f.Severity != Info:
 			at = lead.since(detector).UTC()
 		}
 		if !at.IsZero() {
 			line := StoryLine{At: at, Detector: f.Detector, Summary: f.Summary}
 			if !f.moment.IsZero() && f.moment.Sub(at) > v.Canon.Timing.Interval {
-				line.Summary += " (at " + f.moment.Format(time.TimeOnly) + ")"
+				line.Summary += " (at " + v.clock(f.moment) + ")"
 			}
 			r.Verdict.Story = append(r.Verdict.Story, line)
 		}
@@ -110,7 +126,7 @@ func (r *Report) tell(all []Finding, lead, job *Pass, detector *Detector) {
 const mostAgain = 3
 
 // again tells of the other times that an alert fired.
-func (r *Report) again(f *Finding) {
+func (r *Report) again(f *Finding, step time.Duration) {
 	told := 0
 	for _, w := range f.Times {
 		if w == *f.Window {
@@ -119,7 +135,7 @@ func (r *Report) again(f *Finding) {
 		if told++; told > mostAgain {
 			return // how often it was in all is in the finding's evidence
 		}
-		r.Verdict.Story = append(r.Verdict.Story, StoryLine{At: w.Start, Detector: f.Detector, Summary: "also fired, for " + w.End.Sub(w.Start).String()})
+		r.Verdict.Story = append(r.Verdict.Story, StoryLine{At: w.Start, Detector: f.Detector, Summary: "also fired, for " + (w.End.Sub(w.Start) + step).String()})
 	}
 }
 
@@ -182,7 +198,17 @@ func symptomsOf(passes []*Pass, findings []Finding) string {
 		return ""
 	}
 	slices.Sort(names)
-	return fmt.Sprintf("no cause found, but %s: %s", strings.Join(slices.Compact(names), ", "), summary)
+	text := fmt.Sprintf("no cause found, but %s: %s", strings.Join(slices.Compact(names), ", "), summary)
+	var others []string
+	for _, f := range findings {
+		if f.Alert != "" && f.Severity != Info && f.Job != job.Series.Job && !slices.Contains(others, f.Job) {
+			others = append(others, f.Job)
+		}
+	}
+	if len(others) > 0 {
+		text += "; also in job " + strings.Join(others, ", ")
+	}
+	return text
 }
 
 // quiet says what was looked at in a job's series.

@@ -54,7 +54,9 @@ func decide(r *Report, passes []*Pass, detectors []*Detector) {
 		}
 	} else {
 		for _, p := range passes {
-			if p.Main() != nil {
+			// Of a job in trouble the series tell the budget; a profile that shows none
+			// of it is of another moment.
+			if p.Main() != nil && (job == nil || len(job.findings) == 0) {
 				r.budget(p)
 				break
 			}

@@ -177,7 +177,20 @@ type span struct {
 	samples     int
 }
 
-func (s span) holds(t time.Time) bool { return !t.Before(s.first) && !t.After(s.last) }
+// chosen is the span to look at: the last that began by until, where that is
+// given, else the one with the most samples.
+func chosen(spans []span, until time.Time) span {
+	if until.IsZero() {
+		return slices.MaxFunc(spans, func(a, b span) int { return a.samples - b.samples })
+	}
+	in := spans[0]
+	for _, s := range spans {
+		if !s.first.After(until) {
+			in = s
+		}
+	}
+	return in
+}
 
 // apart is the gap that makes samples another matter: one stray sample of years
 // ago must not make a window of years, in which minutes are nothing.
@@ -282,15 +295,10 @@ func (b *Bundle) window(opt *SeriesOptions) (source series.Source, name string, 
 			return nil, "", collect
 		}
 		source, name = b.Samples, namesOf(b.Read)
-		in := spans[0]
-		for _, s := range spans[1:] {
-			if s.samples > in.samples || !opt.Until.IsZero() && s.holds(opt.Until) {
-				in = s
-			}
-		}
-		if others := len(spans) - 1; others > 0 {
-			b.Gaps = append(b.Gaps, fmt.Sprintf("%s: looked at %s to %s; samples at %d other times, hours away, are not: --until looks at those",
-				name, in.first.Format(time.RFC3339), in.last.Format(time.RFC3339), others))
+		in := chosen(spans, opt.Until)
+		if len(spans) > 1 {
+			b.Gaps = append(b.Gaps, fmt.Sprintf("%s: looked at %s to %s; samples of other times, hours away, are not: --until looks at those",
+				name, in.first.Format(time.RFC3339), in.last.Format(time.RFC3339)))
 		}
 		// Beyond its samples a file has nothing to say.
 		if collect.End.IsZero() || collect.End.After(in.last) && !collect.End.Before(in.first) {

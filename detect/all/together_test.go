@@ -153,7 +153,7 @@ contend:inflight{job="b",instance="2"}  4x60`)
 func TestOngoing(t *testing.T) {
 	t.Parallel()
 	for series, want := range map[string]bool{
-		"contend:lock_wait{job=\"a\",instance=\"1\"} 0.1x100 80x40\ncontend:inflight{job=\"a\",instance=\"1\"} 9x100 90x40":               true,
+		"contend:lock_wait{job=\"a\",instance=\"1\"} 0.1x100 80x40\ncontend:inflight{job=\"a\",instance=\"1\"} 9x100 90x40":             true,
 		"contend:lock_wait{job=\"a\",instance=\"1\"} 0.1x100 80x40 0.1x20\ncontend:inflight{job=\"a\",instance=\"1\"} 9x100 90x40 9x20": false,
 	} {
 		r := detect.Run(&ingest.Bundle{Series: contendtest.Series(t, series)}, nil, all.Detectors(), detect.Options{Detectors: []string{"lockwait"}})

@@ -54,7 +54,9 @@ func run(p *detect.Pass) error {
 	}
 	none := fmt.Sprintf("at most %s requests per second arrived at once", detect.Figure(v.HighestSum("arrivals")))
 	p.ReportAlerts(none, func(f *detect.Firing) detect.Finding {
-		at, now := v.Peak("arrivals", f)
+		at, _ := v.HeldPeak("arrivals", f)
+		f.At = at
+		now, _ := v.Sum("arrivals", at)
 		peak, _ := v.JobValue("arrivals:peak", f.Active)
 		out := detect.Finding{
 			Summary: fmt.Sprintf("arrivals rose to %s requests per second, %.1f times the highest of the hour before (%s)", detect.Figure(now), now/peak, detect.Figure(peak)),

@@ -45,7 +45,8 @@ func run(p *detect.Pass) error {
 	v := p.Series
 	none := "no instance began again soon after it had begun"
 	p.ReportAlerts(none, func(f *detect.Firing) detect.Finding {
-		_, lives := v.Peak("short_lives", f)
+		at, lives := v.HeldPeak("short_lives", f)
+		f.At = at
 		return detect.Finding{
 			Summary: fmt.Sprintf("instances are replaced in quick succession: %s shorter than 5 minutes within 15, %s", livesOf(lives), v.On(f)),
 			Next: []string{

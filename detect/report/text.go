@@ -138,13 +138,17 @@ func severityRank(s detect.Severity) int {
 // duration says since when a finding of series lasts, or that it is over.
 func duration(f *detect.Finding) []string {
 	w := f.Window
-	switch {
-	case w == nil || f.Alert == "":
+	if w == nil || f.Alert == "" {
 		return nil
-	case f.Ongoing:
-		return []string{"since " + w.Start.UTC().Format(time.TimeOnly) + ", still"}
 	}
-	return []string{w.Start.UTC().Format(time.TimeOnly) + " to " + w.End.UTC().Format(time.TimeOnly) + ", over"}
+	form := time.TimeOnly
+	if start, end := w.Start.UTC(), w.End.UTC(); start.Format(time.DateOnly) != end.Format(time.DateOnly) {
+		form = time.DateTime
+	}
+	if f.Ongoing {
+		return []string{"since " + w.Start.UTC().Format(form) + ", still"}
+	}
+	return []string{w.Start.UTC().Format(form) + " to " + w.End.UTC().Format(form) + ", over"}
 }
 
 // verdictFinding is the finding the verdict was taken from; where there is no

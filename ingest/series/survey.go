@@ -154,7 +154,11 @@ func (c *collector) grid(from time.Time, interval time.Duration) {
 	if most := maxSteps * step; c.opt.End.Sub(from) > most {
 		// A longer step would make an incident of minutes nothing.
 		from = c.opt.End.Add(-most)
-		c.opt.Start = from.Add(min(c.opt.History, most/2))
+		start := from.Add(min(c.opt.History, most/2))
+		if !start.After(c.opt.Start) {
+			start = c.opt.Start // it is the history alone that is shorter
+		}
+		c.opt.Start = start
 		c.Notes = append(c.Notes, fmt.Sprintf("looked at %s to %s only, %d steps of %s: --until looks at what was before",
 			clock(c.opt.Start), clock(c.opt.End), maxSteps, step))
 	}
