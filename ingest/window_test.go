@@ -2,6 +2,8 @@ package ingest
 
 import (
 	"fmt"
+	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +96,57 @@ func TestManifest(t *testing.T) {
 		}
 		if tt.gap != "" && (b.ClockFactor != 60 || strings.Contains(b.Target, "hunter2") || !strings.Contains(b.Target, "gw:6060")) {
 			t.Errorf("%s: factor %g, target %q", tt.name, b.ClockFactor, b.Target)
+		}
+	}
+}
+
+// TestScrapes: two pages of one process, whose files say when they were written,
+// are two moments of one instance; those of two processes are two instances.
+func TestScrapes(t *testing.T) {
+	t.Parallel()
+	page := func(began, cpu float64) []byte {
+		return fmt.Appendf(nil, "process_start_time_seconds %g\nprocess_cpu_seconds_total %g\nhttp_requests_in_flight 5\n", began, cpu)
+	}
+	first := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		name      string
+		began     float64 // of the second page
+		apart     time.Duration
+		instances int
+		cores     float64 // busy on the first instance at the end; 0 is none
+		unused    int
+	}{
+		{"one process", 1.7e9, 30 * time.Second, 1, 0.5, 0},
+		{"two processes", 1.8e9, 30 * time.Second, 2, 0, 0},
+		{"copies with the time of the copy", 1.7e9, 0, 1, 0, 1},
+	} {
+		dir := t.TempDir()
+		a := write(t, dir, "a.txt", page(1.7e9, 100))
+		b := write(t, dir, "b.txt", page(tt.began, 115))
+		for path, at := range map[string]time.Time{a: first, b: first.Add(tt.apart)} {
+			if err := os.Chtimes(path, at, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		bundle := Load(t.Context(), []string{a, b}, Options{})
+		bundle.ReadSeries(t.Context(), SeriesOptions{})
+		if len(bundle.Failures) > 0 || bundle.Series == nil {
+			t.Fatalf("%s: %v", tt.name, bundle.Failures)
+		}
+		c := bundle.Series
+		if got := len(c.Instances["scrape"]); got != tt.instances || len(bundle.Unused) != tt.unused {
+			t.Errorf("%s: %d instances, unused %v; want %d and %d", tt.name, got, bundle.Unused, tt.instances, tt.unused)
+		}
+		cores := 0.0
+		for _, col := range c.Store.Columns("contend:cpu") {
+			for i, v := range col.V {
+				if time.UnixMilli(col.T[i]).Equal(c.End) {
+					cores = v
+				}
+			}
+		}
+		if math.Abs(cores-tt.cores) > 1e-9 {
+			t.Errorf("%s: %g cores, want %g", tt.name, cores, tt.cores)
 		}
 	}
 }
