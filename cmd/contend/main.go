@@ -1,5 +1,5 @@
-// Command contend says where the time of a Go service goes: which lock, pool
-// or dependency its requests wait for, from a profile, a dump or a URL.
+// Command contend says where the time of a service goes: which lock, pool or
+// dependency its requests wait for, from profiles, dumps and series.
 package main
 
 import (
@@ -84,12 +84,13 @@ func complain(stderr io.Writer, message string) {
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "contend",
-		Short: "Find what the requests of a slow Go service wait for",
-		Long: `contend finds what the requests of a slow Go service wait for: it names the
-lock, pool or dependency, the function that waits, and who holds it up.
+		Short: "Find what the requests of a slow service wait for",
+		Long: `contend finds what the requests of a slow service wait for, and since when: it
+names the lock, pool or dependency, the function that waits, and who holds it up.
 
   contend analyze http://localhost:6060     a live process with net/http/pprof
-  contend analyze goroutine.pb.gz           a profile or a dump in a file
+  contend analyze goroutine.pb.gz           a profile, a dump or series in a file
+  contend analyze --prometheus http://localhost:9090 --selector 'job="gateway"'
   contend capture http://localhost:6060     a live process over a minute, into a bundle`,
 		Version:       version(),
 		SilenceErrors: true,
