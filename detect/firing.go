@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -113,6 +114,15 @@ func (v *SeriesView) On(f *Firing) string {
 		return "on its one instance"
 	}
 	return fmt.Sprintf("on %d of %d instances", n, total)
+}
+
+// Profiles says where to take a profile of the worst instance: its address, where
+// its name is one.
+func (f *Firing) Profiles() string {
+	if _, port, err := net.SplitHostPort(f.Instance); err != nil || port == "" {
+		return "http://HOST:PORT of one of the instances named"
+	}
+	return "http://" + f.Instance + " (or where that instance serves its profiles)"
 }
 
 // affected counts the instances for which the condition held at the moment of

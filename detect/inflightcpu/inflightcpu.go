@@ -67,7 +67,7 @@ func run(p *detect.Pass) error {
 		}
 		out.Summary = "blocked, not busy, " + v.On(f) + ": " + text
 		out.Next = []string{
-			"see where they wait: contend analyze http://HOST:PORT of one of the instances named, or a goroutine profile of it",
+			"see where they wait: contend analyze " + f.Profiles(),
 			"do not replace instances or add load balancer retries for it: new ones take the same load cold",
 		}
 		return out

@@ -42,7 +42,7 @@ func run(p *detect.Pass) error {
 		out.Summary = fmt.Sprintf("%s wait for locks %s", v.WaitsOf(out), v.On(f))
 		out.Warnings = append(out.Warnings, "series cannot say whose lock: a goroutine profile or dump of one of the instances does")
 		out.Next = []string{
-			"name the lock: contend analyze http://HOST:PORT of one of the instances named",
+			"name the lock: contend analyze " + f.Profiles(),
 			"suspect telemetry too (metrics registered again, an exporter, a logger): it waits in your requests",
 		}
 		return out
