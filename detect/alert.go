@@ -1,6 +1,8 @@
 package detect
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
@@ -92,5 +94,5 @@ func timesOf(series []promql.Series) []int64 {
 			seen[p.T] = true
 		}
 	}
-	return sortedKeys(seen)
+	return slices.Sorted(maps.Keys(seen))
 }

@@ -25,6 +25,9 @@ const (
 	Info     Severity = "info"     // worth knowing; never alone a verdict
 )
 
+// Severities are all of them, worst first.
+var Severities = []Severity{Critical, Warning, Info}
+
 // Confidence says how sure a finding is; its warnings say why not surer.
 type Confidence string
 

@@ -17,13 +17,22 @@ import (
 // ErrNoHistory is the reason of a detector that compares with the past and has none.
 var ErrNoHistory = errors.New("it compares with the time before, and the series have less than a quarter of an hour of it; look further back with --since where there is more")
 
-// Doubt says why a signal is not to be leaned on: a gauge below zero is counted
-// down more often than up. It is "" where it may be.
+// Doubt is what to add to a sentence that leans on a signal which is not to be
+// leaned on; "" where it may be.
 func (v *SeriesView) Doubt(signal string) string {
+	if why := v.doubt(signal); why != "" {
+		return "; but " + why
+	}
+	return ""
+}
+
+// doubt says why a signal is not to be leaned on: a gauge below zero is counted
+// down more often than up. It is "" where it may be.
+func (v *SeriesView) doubt(signal string) string {
 	for _, c := range v.columns(signal) {
-		for i, t := range c.T {
-			if t >= v.Canon.Start.UnixMilli() && t <= v.Canon.End.UnixMilli() && c.V[i] <= -1 {
-				return fmt.Sprintf("; but the %s gauge of %s falls to %s: it is counted down more often than up, and says little", signal, c.instance, Figure(c.V[i]))
+		for _, x := range c.within(v.Canon.Start, v.Canon.End).V {
+			if x <= -1 {
+				return fmt.Sprintf("the %s gauge of %s falls to %s: it is counted down more often than up, and says little", signal, c.instance, Figure(x))
 			}
 		}
 	}

@@ -102,7 +102,8 @@ func (r *Report) addSeries(b *ingest.Bundle, jobs []*Pass) {
 		r.Signals = append(r.Signals, SignalMatch{Signal: m.Signal, Matched: m.Matched, Metrics: m.Metrics, Instances: m.Instances, Missing: m.Missing, Hint: m.Hint})
 	}
 	for _, p := range jobs {
-		r.Warnings = append(r.Warnings, p.Series.holes()...)
+		p.Series.gaps = p.Series.holes()
+		r.Warnings = append(r.Warnings, p.Series.gaps...)
 	}
 }
 
@@ -176,8 +177,8 @@ func (v *SeriesView) holes() []string {
 	if failed > 0 {
 		out = append(out, fmt.Sprintf("job %s: scrapes of %d of %s failed for minutes, from about %s to %s: what happened meanwhile is not in the series", v.Job, failed, Plural(float64(len(ups)), "instance"), v.clock(first), v.clock(last)))
 	}
-	if doubt := v.Doubt("inflight"); doubt != "" {
-		out = append(out, fmt.Sprintf("job %s: %s", v.Job, strings.TrimPrefix(doubt, "; but ")))
+	if why := v.doubt("inflight"); why != "" {
+		out = append(out, fmt.Sprintf("job %s: %s", v.Job, why))
 	}
 	if _, end := v.extent(); v.Canon.End.Sub(end) > v.lostTime() {
 		out = append(out, fmt.Sprintf("job %s: its series end at %s, %s before the window does: what happened since is not in them", v.Job, v.clock(end), v.Canon.End.Sub(end)))
@@ -193,10 +194,8 @@ func (v *SeriesView) lost(up column) (from, to time.Time, ok bool) {
 		return begin >= 0 && time.Duration(t-begin)*time.Millisecond >= v.lostTime()
 	}
 	last := int64(0)
+	up = up.within(v.Canon.Start, v.Canon.End)
 	for i, t := range up.T {
-		if t < v.Canon.Start.UnixMilli() || t > v.Canon.End.UnixMilli() {
-			continue
-		}
 		last = t
 		if up.V[i] < lostScrapes {
 			if begin < 0 {
@@ -218,17 +217,21 @@ func (v *SeriesView) extent() (first, last time.Time) {
 	first, last = v.Canon.End, v.Canon.Start
 	for _, m := range v.Canon.Matches {
 		for _, c := range v.columns(m.Signal) {
-			for i, ms := range c.T {
-				t := time.UnixMilli(ms).UTC()
-				if t.Before(v.Canon.Start) || t.After(v.Canon.End) || math.IsNaN(c.V[i]) {
-					continue
-				}
-				if t.Before(first) {
-					first = t
-				}
-				if t.After(last) {
-					last = t
-				}
+			c = c.within(v.Canon.Start, v.Canon.End)
+			there := func(x float64) bool { return !math.IsNaN(x) }
+			i := slices.IndexFunc(c.V, there)
+			if i < 0 {
+				continue
+			}
+			if t := time.UnixMilli(c.T[i]).UTC(); t.Before(first) {
+				first = t
+			}
+			k := len(c.V) - 1
+			for !there(c.V[k]) {
+				k--
+			}
+			if t := time.UnixMilli(c.T[k]).UTC(); t.After(last) {
+				last = t
 			}
 		}
 	}

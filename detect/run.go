@@ -53,7 +53,7 @@ func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
 		}
 	}
 	r.runJobs(jobs, passes, chosen)
-	r.Warnings = append(r.Warnings, b.Gaps...)
+	r.Warnings = append(r.Warnings, b.Warnings...)
 	r.addSeries(b, jobs)
 	passes = append(passes, jobs...)
 	for _, f := range b.Failures {

@@ -3,7 +3,6 @@ package detect
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -23,6 +22,7 @@ type SeriesView struct {
 	Canon  *series.Canonical
 	alerts map[string]*alerted // by name of the alert
 	index  columnIndex         // of all jobs' views together
+	gaps   []string            // see holes
 }
 
 // alerted is what one alert did for one job.
@@ -113,33 +113,24 @@ func evaluateSignals(ctx context.Context, c *series.Canonical, detectors []*Dete
 			signals = append(signals, &d.Signals[i])
 		}
 	}
-	// Two at once: an analysis at night is on the machine of the service's neighbours.
-	const parallel = 2
-	var (
-		mu      sync.Mutex
-		failed  error
-		wg      sync.WaitGroup
-		waiting = make(chan struct{}, parallel)
-	)
+	var mu sync.Mutex // of the views' alerts
+	var tasks []func() error
 	for _, s := range signals {
-		waiting <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-waiting }()
+		tasks = append(tasks, func() error {
 			held, looked, err := evaluateOne(ctx, c, s)
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.Alert, err)
+			}
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
-				failed = errors.Join(failed, fmt.Errorf("%s: %w", s.Alert, err))
-				return
-			}
 			for job, v := range byJob {
 				v.alerts[s.Alert] = &alerted{signal: s, held: held[job], looked: looked[job]}
 			}
+			return nil
 		})
 	}
-	wg.Wait()
-	if failed != nil {
-		return nil, failed
+	if err := series.TwoAtOnce(tasks); err != nil {
+		return nil, err
 	}
 	for _, v := range views {
 		for _, a := range v.alerts {
@@ -202,15 +193,6 @@ func byJob(m promql.Matrix) map[string][]promql.Series {
 		job := s.Metric.Get(model.JobLabel)
 		out[job] = append(out[job], s)
 	}
-	return out
-}
-
-func sortedKeys(m map[int64]bool) []int64 {
-	out := make([]int64, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
 	return out
 }
 
@@ -281,15 +263,9 @@ func (v *SeriesView) LookedLike(alert string) []string {
 
 // Has reports whether the job has samples of a signal in the window.
 func (v *SeriesView) Has(signal string) bool {
-	for _, c := range v.columns(signal) {
-		i, _ := slices.BinarySearch(c.T, v.Canon.Start.UnixMilli())
-		for ; i < len(c.T) && c.T[i] <= v.Canon.End.UnixMilli(); i++ {
-			if !math.IsNaN(c.V[i]) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.columns(signal), func(c column) bool {
+		return slices.ContainsFunc(c.within(v.Canon.Start, v.Canon.End).V, func(x float64) bool { return !math.IsNaN(x) })
+	})
 }
 
 func (v *SeriesView) columns(signal string) []column {
@@ -318,6 +294,14 @@ type column struct {
 	instance string
 	T        []int64 // ms, ascending
 	V        []float64
+}
+
+// within is the part of a column from start to end.
+func (c column) within(start, end time.Time) column {
+	from, _ := slices.BinarySearch(c.T, start.UnixMilli())
+	to, _ := slices.BinarySearch(c.T, end.UnixMilli()+1)
+	to = max(to, from)
+	return column{c.instance, c.T[from:to], c.V[from:to]}
 }
 
 // at is the value at a step; ok is false where there is none.
@@ -373,9 +357,9 @@ func (v *SeriesView) JobValue(record string, t time.Time) (float64, bool) {
 func (v *SeriesView) Highest(signal string) float64 {
 	most := 0.0
 	for _, c := range v.columns(signal) {
-		for i, t := range c.T {
-			if t >= v.Canon.Start.UnixMilli() && t <= v.Canon.End.UnixMilli() && c.V[i] > most {
-				most = c.V[i]
+		for _, x := range c.within(v.Canon.Start, v.Canon.End).V {
+			if x > most { // never so of a stale marker
+				most = x
 			}
 		}
 	}
@@ -388,37 +372,23 @@ func (v *SeriesView) HighestSum(signal string) float64 {
 	return sum
 }
 
-// Peak is when, during a firing, the sum of a signal over the instances for
-// which it fired was largest, and that sum.
-func (v *SeriesView) Peak(signal string, f *Firing) (time.Time, float64) {
-	return v.peak(signal, f.Active, f.End(v), f.Instances...)
-}
-
-// peak is the step from start to end at which a signal's sum over instances
-// (all where none is named) is largest.
-func (v *SeriesView) peak(signal string, start, end time.Time, instances ...string) (at time.Time, sum float64) {
+// peak is the step from start to end at which a signal's sum over the job's
+// instances is largest, and that sum.
+func (v *SeriesView) peak(signal string, start, end time.Time) (at time.Time, sum float64) {
+	sums := map[int64]float64{}
+	for _, c := range v.columns(signal) {
+		c = c.within(start, end)
+		for i, t := range c.T {
+			if !math.IsNaN(c.V[i]) {
+				sums[t] += c.V[i]
+			}
+		}
+	}
 	at = start
-	for t, x := range v.sums(signal, start, end, instances...) {
+	for t, x := range sums {
 		if x > sum || x == sum && t < at.UnixMilli() {
 			sum, at = x, time.UnixMilli(t).UTC()
 		}
 	}
 	return at, sum
-}
-
-// sums are a signal's sums over instances (all where none is named) at each
-// step from start to end, by the step in ms.
-func (v *SeriesView) sums(signal string, start, end time.Time, instances ...string) map[int64]float64 {
-	sums := map[int64]float64{}
-	for _, c := range v.columns(signal) {
-		if len(instances) > 0 && !slices.Contains(instances, c.instance) {
-			continue
-		}
-		for i, t := range c.T {
-			if t >= start.UnixMilli() && t <= end.UnixMilli() && !math.IsNaN(c.V[i]) {
-				sums[t] += c.V[i]
-			}
-		}
-	}
-	return sums
 }

@@ -156,10 +156,8 @@ func (v *SeriesView) profiled(lead *Pass) string {
 		if err != nil || u.Host == "" {
 			continue
 		}
-		for _, instance := range v.Canon.Instances[v.Job] {
-			if instance == u.Host {
-				return instance
-			}
+		if slices.Contains(v.Canon.Instances[v.Job], u.Host) {
+			return u.Host
 		}
 	}
 	return ""

@@ -10,7 +10,7 @@ import (
 
 // jobOf is the job whose series tell the story of a verdict: the lead's own; else
 // the one that has the lead's process among its instances; else the only one
-// there is; without a lead, the one with the most findings. nil where none is it.
+// there is; without a lead, the one with the gravest findings. nil where none is it.
 func jobOf(passes []*Pass, lead *Pass) *Pass {
 	if lead != nil && lead.Series != nil {
 		return lead
@@ -43,7 +43,7 @@ func jobOf(passes []*Pass, lead *Pass) *Pass {
 func (p *Pass) gravest() int {
 	worst := 0
 	for _, f := range p.findings {
-		rank := 2 * (3 - slices.Index([]Severity{Critical, Warning, Info}, f.Severity))
+		rank := 2 * (3 - slices.Index(Severities, f.Severity))
 		if f.Ongoing {
 			rank++
 		}

@@ -75,7 +75,7 @@ func decide(r *Report, passes []*Pass, detectors []*Detector) {
 			if p.Series == nil {
 				continue
 			}
-			for _, hole := range p.Series.holes() {
+			for _, hole := range p.Series.gaps {
 				r.Verdict.Summary += "; no all-clear: " + hole
 			}
 		}

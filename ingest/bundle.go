@@ -18,7 +18,7 @@ type Bundle struct {
 	Samples   *memory.Store    // series as they were read from files; nil where there are none
 	Read      []Samples        // which of them
 	Target    string           // URL of the process whose bundle it is; "" where it does not say
-	Gaps      []string         // what a bundle says could not be taken, and why
+	Warnings  []string         // what whoever reads the report must know of the inputs
 	// ClockFactor is how much faster than the clock on the wall the scenario of
 	// the bundle ran; 0 where it does not say.
 	ClockFactor float64
@@ -59,7 +59,7 @@ func (b *Bundle) add(o *Bundle) {
 	b.Read = append(b.Read, o.Read...)
 	b.scrapes = append(b.scrapes, o.scrapes...)
 	b.Target = cmp.Or(b.Target, o.Target)
-	b.Gaps = append(b.Gaps, o.Gaps...)
+	b.Warnings = append(b.Warnings, o.Warnings...)
 	b.ClockFactor = max(b.ClockFactor, o.ClockFactor)
 	for name, origin := range o.Origin {
 		b.setOrigin(name, origin)

@@ -137,7 +137,7 @@ func (b *Bundle) readManifest(name string, f io.Reader) {
 	}
 	b.Target = DisplayName(m.Target)
 	for _, missing := range m.Missing {
-		b.Gaps = append(b.Gaps, missing.What+" is missing: "+missing.Reason)
+		b.Warnings = append(b.Warnings, missing.What+" is missing: "+missing.Reason)
 	}
 	const fastest = 1e4 // a day in nine seconds
 	if m.ClockFactor < 0 || m.ClockFactor > fastest || math.IsNaN(m.ClockFactor) {
@@ -297,7 +297,7 @@ func (b *Bundle) window(opt *SeriesOptions) (source series.Source, name string, 
 		source, name = b.Samples, namesOf(b.Read)
 		in := chosen(spans, opt.Until)
 		if len(spans) > 1 {
-			b.Gaps = append(b.Gaps, fmt.Sprintf("%s: looked at %s to %s; samples of other times, hours away, are not: --until looks at those",
+			b.Warnings = append(b.Warnings, fmt.Sprintf("%s: looked at %s to %s; samples of other times, hours away, are not: --until looks at those",
 				name, in.first.Format(time.RFC3339), in.last.Format(time.RFC3339)))
 		}
 		// Beyond its samples a file has nothing to say.

@@ -61,8 +61,8 @@ func TestSeriesWindow(t *testing.T) {
 		if !b.Series.Start.Equal(tt.start) || !b.Series.End.Equal(tt.end) {
 			t.Errorf("%s: %s to %s, want %s to %s", tt.name, b.Series.Start, b.Series.End, tt.start, tt.end)
 		}
-		if len(b.Gaps) != 1 || !strings.Contains(b.Gaps[0], "--until looks at those") {
-			t.Errorf("%s: gaps %q", tt.name, b.Gaps)
+		if len(b.Warnings) != 1 || !strings.Contains(b.Warnings[0], "--until looks at those") {
+			t.Errorf("%s: gaps %q", tt.name, b.Warnings)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func TestManifest(t *testing.T) {
 		if len(b.Read) != 1 {
 			t.Errorf("%s: read %v", tt.name, b.Read)
 		}
-		if got := strings.Join(b.Gaps, "\n"); got != tt.gap {
+		if got := strings.Join(b.Warnings, "\n"); got != tt.gap {
 			t.Errorf("%s: gaps %q, want %q", tt.name, got, tt.gap)
 		}
 		var failures []string

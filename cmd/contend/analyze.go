@@ -116,15 +116,12 @@ or above --fail-on was found (1 outranks 3).`,
 	return cmd
 }
 
-// severities are the values of --fail-on, worst first.
-var severities = []detect.Severity{detect.Critical, detect.Warning, detect.Info}
-
 // check refuses flags whose values make no sense.
 func (f *analyzeFlags) check(args []string) error {
 	if f.output != "text" && f.output != "json" {
 		return fmt.Errorf("unknown output %q; expected text or json", f.output)
 	}
-	if f.failOn != "" && !slices.Contains(severities, detect.Severity(f.failOn)) {
+	if f.failOn != "" && !slices.Contains(detect.Severities, detect.Severity(f.failOn)) {
 		return fmt.Errorf("unknown severity %q for --fail-on; expected critical, warning or info", f.failOn)
 	}
 	if f.base == "-" && slices.Contains(args, "-") {
@@ -216,7 +213,7 @@ func warnOfServers(b *ingest.Bundle) {
 	for _, s := range b.Snapshots {
 		for _, g := range s.Groups {
 			if slices.ContainsFunc(g.Frames, func(f *stacks.Frame) bool { return strings.HasPrefix(f.Func, "github.com/prometheus/prometheus/web.") }) {
-				b.Gaps = append(b.Gaps, s.Name+" shows the goroutines of a Prometheus server itself; for the series in it, give its address as --prometheus")
+				b.Warnings = append(b.Warnings, s.Name+" shows the goroutines of a Prometheus server itself; for the series in it, give its address as --prometheus")
 				return
 			}
 		}
@@ -261,9 +258,9 @@ func written(_ int, err error) error {
 
 // reaches reports whether a finding is at or above a severity; never where it is "".
 func reaches(r *detect.Report, limit detect.Severity) bool {
-	worst := slices.Index(severities, limit)
+	worst := slices.Index(detect.Severities, limit)
 	return slices.ContainsFunc(r.Findings, func(f detect.Finding) bool {
-		i := slices.Index(severities, f.Severity)
+		i := slices.Index(detect.Severities, f.Severity)
 		return i >= 0 && i <= worst
 	})
 }

@@ -67,3 +67,19 @@ func budgetTimes(t *detect.BudgetTimes) string {
 	}
 	return text
 }
+
+// duration says since when a finding of series lasts, or that it is over.
+func duration(f *detect.Finding) []string {
+	w := f.Window
+	if w == nil || f.Alert == "" {
+		return nil
+	}
+	form := time.TimeOnly
+	if start, end := w.Start.UTC(), w.End.UTC(); start.Format(time.DateOnly) != end.Format(time.DateOnly) {
+		form = time.DateTime
+	}
+	if f.Ongoing {
+		return []string{"since " + w.Start.UTC().Format(form) + ", still"}
+	}
+	return []string{w.Start.UTC().Format(form) + " to " + w.End.UTC().Format(form) + ", over"}
+}

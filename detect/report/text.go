@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/contend/contend/detect"
 )
@@ -100,7 +99,9 @@ func (p *page) verdict(r *detect.Report) {
 		p.block(yellow, "", "could not look: "+tail(v.Summary, "could not look", noLook(r)))
 		p.block(plain, "", "This does not mean that the process is well.")
 	case len(r.Findings) > 0:
-		worst := slices.MinFunc(r.Findings, func(a, b detect.Finding) int { return severityRank(a.Severity) - severityRank(b.Severity) })
+		worst := slices.MinFunc(r.Findings, func(a, b detect.Finding) int {
+			return slices.Index(detect.Severities, a.Severity) - slices.Index(detect.Severities, b.Severity)
+		})
 		style := severityStyle(worst.Severity, green)
 		if worst.Severity == detect.Info {
 			style = green
@@ -128,27 +129,6 @@ func unsure(c detect.Confidence, warnings []string) string {
 		why = why[:i]
 	}
 	return ": " + why
-}
-
-// severityRank orders severities, the worst first.
-func severityRank(s detect.Severity) int {
-	return slices.Index([]detect.Severity{detect.Critical, detect.Warning, detect.Info}, s)
-}
-
-// duration says since when a finding of series lasts, or that it is over.
-func duration(f *detect.Finding) []string {
-	w := f.Window
-	if w == nil || f.Alert == "" {
-		return nil
-	}
-	form := time.TimeOnly
-	if start, end := w.Start.UTC(), w.End.UTC(); start.Format(time.DateOnly) != end.Format(time.DateOnly) {
-		form = time.DateTime
-	}
-	if f.Ongoing {
-		return []string{"since " + w.Start.UTC().Format(form) + ", still"}
-	}
-	return []string{w.Start.UTC().Format(form) + " to " + w.End.UTC().Format(form) + ", over"}
 }
 
 // verdictFinding is the finding the verdict was taken from; where there is no

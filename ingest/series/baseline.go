@@ -126,16 +126,16 @@ func AddRecords(ctx context.Context, store *memory.Store, t Timing, start, from,
 				})
 			}
 		}
-		if err := twoAtOnce(tasks); err != nil {
+		if err := TwoAtOnce(tasks); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// twoAtOnce runs tasks on two cores, which is what the machine of somebody on
+// TwoAtOnce runs tasks on two cores, which is what the machine of somebody on
 // call has to spare, and returns what failed.
-func twoAtOnce(tasks []func() error) error {
+func TwoAtOnce(tasks []func() error) error {
 	errs := make([]error, len(tasks))
 	next := make(chan int)
 	var workers sync.WaitGroup
