@@ -105,6 +105,9 @@ func (b *Bundle) addScrapes(scrapes []*scrape) {
 	}
 }
 
+// BundleSchema is the version of a bundle's format, as its list has it.
+const BundleSchema = "contend.bundle/v1"
+
 // maxManifest is far above what a bundle's list of some hundred files takes.
 const maxManifest = 16 << 20
 
@@ -130,9 +133,8 @@ func (b *Bundle) readManifest(name string, f io.Reader) {
 		b.fail(name, fmt.Errorf("expected a bundle's list in JSON: %w; its files are read all the same", err))
 		return
 	}
-	const schema = "contend.bundle/v1"
-	if m.Schema != schema {
-		b.fail(name, fmt.Errorf("expected the list of a bundle of schema %s, saw %q; its files are read all the same", schema, m.Schema))
+	if m.Schema != BundleSchema {
+		b.fail(name, fmt.Errorf("expected the list of a bundle of schema %s, saw %q; its files are read all the same", BundleSchema, m.Schema))
 		return
 	}
 	b.Target = DisplayName(m.Target)

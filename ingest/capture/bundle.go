@@ -13,9 +13,6 @@ import (
 	"time"
 )
 
-// Schema is the version of a bundle's format.
-const Schema = "contend.bundle/v1"
-
 const (
 	manifestFile = "bundle.json"
 	seriesFile   = "series.om"

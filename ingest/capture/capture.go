@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/contend/contend/ingest"
 )
 
 // Report is what one capture took.
@@ -149,7 +151,7 @@ func (c *capture) manifest(series *Taken) *Manifest {
 		taken = append(slices.Clone(taken), *series)
 	}
 	slices.SortStableFunc(taken, func(a, b Taken) int { return a.At.Compare(b.At) })
-	return &Manifest{Schema: Schema, Target: c.at.target, ClockFactor: 1, Version: c.Version, Taken: taken, Missing: c.missing()}
+	return &Manifest{Schema: ingest.BundleSchema, Target: c.at.target, ClockFactor: 1, Version: c.Version, Taken: taken, Missing: c.missing()}
 }
 
 // timeLeft is how long to wait for what took a time before, and is given most

@@ -205,7 +205,7 @@ func (c *collector) collect(ctx context.Context) error {
 			c.stage.Present.Signals = append(c.stage.Present.Signals, s.Name)
 		}
 		c.explain(ctx, s, f)
-		if _, given := c.opt.Overrides[s.Name]; given && f.Missing != "" {
+		if f.given && f.Missing != "" {
 			c.Warnings = append(c.Warnings, fmt.Sprintf("signal %s as it is given in contend.yaml or with --signal has no value (%s); without it, its presets are looked for", s.Name, f.Missing))
 		}
 		c.Matches = append(c.Matches, f.Match)
