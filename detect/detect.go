@@ -86,7 +86,7 @@ type Finding struct {
 	Summary    string     `json:"summary"`
 	Job        string     `json:"job,omitempty"`
 	Instances  []string   `json:"instances,omitempty"`
-	Process    string     `json:"process,omitempty"` // which process, where a call had several
+	Process    string     `json:"process,omitempty"` // which process, where a call had several; "" where Instances are
 
 	Wait     string `json:"wait,omitempty"`     // a stacks.Kind, or "cpu"
 	Package  string `json:"package,omitempty"`  // path of the package whose code waits
@@ -189,7 +189,7 @@ type Measures struct {
 
 // BudgetTimes say of which moments the series of a budget are.
 type BudgetTimes struct {
-	Of     string     `json:"of"` // the job, or its one instance that was profiled
+	Of     string     `json:"of"` // the job, its one instance that was profiled, or "4 instances of gateway"
 	Now    time.Time  `json:"now"`
 	Before *time.Time `json:"before,omitempty"`
 }

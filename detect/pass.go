@@ -48,7 +48,9 @@ type Pass struct {
 	// Series is a job's series; a pass has them or a process's profiles, never both.
 	Series *SeriesView
 
-	target   string             // URL of the process, where its bundle says so
+	target   string // URL of the process, where its bundle says so
+	job      string // its labels in the series, where its bundle says them
+	instance string
 	noSeries string             // why there are no series where there should be some
 	before   []*stacks.Snapshot // Earlier's and those between it and Stacks', the last one first
 	empty    []string           // contention profiles without a wait in them
@@ -60,6 +62,9 @@ type Pass struct {
 func (p *Pass) Report(f Finding) {
 	f.Detector, f.Role = p.Detector.Name, p.Detector.Role
 	f.Process = p.Process
+	if p.instance != "" {
+		f.Job, f.Instances = p.job, []string{p.instance}
+	}
 	if p.Series != nil {
 		f.Job = p.Series.Job
 	}

@@ -30,6 +30,7 @@ func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
 		}
 		p := prepare(proc, name, opt)
 		p.noSeries = b.NoSeries
+		p.job, p.instance = proc.Job, proc.Instance
 		if len(procs) == 1 {
 			p.target = b.Target
 		}
@@ -161,7 +162,7 @@ func (p *Pass) lookBack(detectors []*Detector) {
 // at is what detectors find in an earlier snapshot.
 func (p *Pass) at(s *stacks.Snapshot, detectors []*Detector) *Pass {
 	v := SnapshotView(s, p.Options)
-	q := &Pass{Options: p.Options, Process: p.Process, Stacks: v, Block: p.Block, Mutex: p.Mutex}
+	q := &Pass{Options: p.Options, Process: p.Process, job: p.job, instance: p.instance, Stacks: v, Block: p.Block, Mutex: p.Mutex}
 	if s.HasStates() {
 		q.Detail = v
 	}

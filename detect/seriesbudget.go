@@ -18,22 +18,23 @@ var seriesPlaces = []struct{ place, signal string }{
 	{PlaceDependency, "dependency_wait"},
 }
 
-// seriesBudget adds the series' measure to the budget: of the instance that was
-// profiled, where it is known, else of all of the job's; at the moment of
-// the profile, else the one the verdict's numbers are of, else when most
+// seriesBudget adds the series' measure to the budget: of the instances that the
+// profiles in it are of, where they are known, else of all of the job's; at the
+// moment of the profile, else the one the verdict's numbers are of, else when most
 // requests were in flight in the longest trouble, else at the end.
-func (r *Report) seriesBudget(lead *Pass, v *SeriesView, all []Finding, cause string) {
+func (r *Report) seriesBudget(lead *Pass, of []*Pass, v *SeriesView, all []Finding, cause string) {
+	profiled := instancesOf(of)
+	if instance := v.profiled(lead); instance != "" && len(profiled) == 0 {
+		profiled = []string{instance}
+	}
+	if lead == nil && len(profiled) > 0 {
+		lead = of[0] // no cause, but of this moment and of these instances
+	}
 	if lead != nil && lead.Main() != nil && !lead.Main().ByRequest {
 		return // goroutines of a process without handlers and requests of a gauge are no two measures of one thing
 	}
 	now, before := v.moments(lead, all, cause)
-	instance := v.profiled(lead)
-	at := func(signal string, t time.Time) (float64, bool) {
-		if instance != "" {
-			return v.Of(signal, instance, t)
-		}
-		return v.Sum(signal, t)
-	}
+	at := func(signal string, t time.Time) (float64, bool) { return v.Sum(signal, t, profiled...) }
 	shares := func(t time.Time) map[string]float64 {
 		out := map[string]float64{}
 		for _, p := range seriesPlaces {
@@ -62,8 +63,11 @@ func (r *Report) seriesBudget(lead *Pass, v *SeriesView, all []Finding, cause st
 		return
 	}
 	times := &BudgetTimes{Of: v.Job, Now: now.UTC()}
-	if instance != "" {
-		times.Of = instance
+	switch n := len(profiled); {
+	case n == 1:
+		times.Of = profiled[0]
+	case n > 1:
+		times.Of = fmt.Sprintf("%d instances of %s", n, v.Job)
 	}
 	if !before.IsZero() {
 		if there = shares(before); len(there) > 0 {
@@ -93,7 +97,7 @@ func (r *Report) seriesBudget(lead *Pass, v *SeriesView, all []Finding, cause st
 		}
 	}
 	r.Budget = out
-	if lead != nil && lead.Stacks != nil && lead.Stacks.ByRequest && (instance != "" || len(v.Canon.Instances[v.Job]) == 1) {
+	if lead != nil && lead.Stacks != nil && lead.Stacks.ByRequest && (len(profiled) > 0 || len(v.Canon.Instances[v.Job]) == 1) {
 		r.disagreement()
 	}
 }
@@ -145,10 +149,15 @@ func (v *SeriesView) step(t time.Time) time.Time {
 	return v.Canon.Start.Add(n * v.Canon.Timing.Interval)
 }
 
-// profiled is the instance that the lead's profiles are of: the one whose
-// address is in their origin; "" where that is not known.
+// profiled is the instance that the lead's profiles are of: the one that their
+// bundle names, else the one whose address is in their origin; "" where that is not known.
 func (v *SeriesView) profiled(lead *Pass) string {
-	if lead == nil || lead.Stacks == nil {
+	switch {
+	case lead == nil:
+		return ""
+	case lead.instance != "" && lead.job == v.Job:
+		return lead.instance
+	case lead.instance != "" || lead.Stacks == nil:
 		return ""
 	}
 	for _, name := range [...]string{lead.target, lead.Process, lead.Stacks.Name} {

@@ -9,8 +9,9 @@ import (
 )
 
 // jobOf is the job whose series tell the story of a verdict: the lead's own; else
-// the one that has the lead's process among its instances; else the only one
-// there is; without a lead, the one with the gravest findings. nil where none is it.
+// the one that has the lead's process among its instances; else the only one there
+// is, where the lead's job is not known; without a lead, the one with the gravest
+// findings. nil where none is it.
 func jobOf(passes []*Pass, lead *Pass) *Pass {
 	if lead != nil && lead.Series != nil {
 		return lead
@@ -26,7 +27,7 @@ func jobOf(passes []*Pass, lead *Pass) *Pass {
 		jobs = append(jobs, p)
 	}
 	switch {
-	case len(jobs) == 0:
+	case len(jobs) == 0 || lead != nil && lead.instance != "":
 		return nil
 	case len(jobs) == 1:
 		return jobs[0]
@@ -64,8 +65,9 @@ func jobsOf(passes []*Pass) int {
 
 // tell puts the findings of an incident in order: what set it off, what
 // follows from it, and what gives way to what is known better. detector is the
-// verdict's cause, without a name where there is none.
-func (r *Report) tell(all []Finding, lead, job *Pass, detector *Detector) {
+// verdict's cause, without a name where there is none; of are the processes that
+// the budget is of.
+func (r *Report) tell(all []Finding, lead *Pass, of []*Pass, job *Pass, detector *Detector) {
 	if job == nil {
 		return
 	}
@@ -88,17 +90,21 @@ func (r *Report) tell(all []Finding, lead, job *Pass, detector *Detector) {
 	for _, f := range all {
 		at := time.Time{}
 		switch {
-		case f.Alert != "" && f.Job == v.Job:
+		case f.Alert != "" && (f.Job == v.Job || f.Role == Trigger && cause != ""):
+			// What set this job off can be seen at another.
 			at = f.Window.Start
 			if !f.Onset.IsZero() {
 				at = f.Onset.UTC()
 			}
 			r.again(&f, v.Canon.Timing.Interval)
-		case f.Alert == "" && f.Detector == cause && lead != nil && f.Process == lead.Process && lead.Stacks != nil && f.Severity != Info:
+		case f.Alert == "" && f.Detector == cause && lead != nil && f.of(lead) && lead.Stacks != nil && f.Severity != Info:
 			at = lead.since(detector).UTC()
 		}
 		if !at.IsZero() {
 			line := StoryLine{At: at, Detector: f.Detector, Summary: f.Summary}
+			if f.Job != v.Job && f.Alert != "" {
+				line.Summary += " (job " + f.Job + ")"
+			}
 			if !f.moment.IsZero() && f.moment.Sub(at) > v.Canon.Timing.Interval {
 				line.Summary += " (at " + v.clock(f.moment) + ")"
 			}
@@ -113,7 +119,7 @@ func (r *Report) tell(all []Finding, lead, job *Pass, detector *Detector) {
 	slices.SortStableFunc(r.Verdict.Story, func(a, b StoryLine) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(rank[a.Detector], rank[b.Detector]))
 	})
-	r.seriesBudget(lead, v, all, cause)
+	r.seriesBudget(lead, of, v, all, cause)
 	if lead != nil && lead != job {
 		r.compareTimes(lead, v)
 		if other := causeOf(job); other != "" && other != cause && other != "lockwait" {

@@ -27,11 +27,19 @@ func decide(r *Report, passes []*Pass, detectors []*Detector) {
 			r.Verdict.Job = job.Series.Job
 		}
 		processes := slices.DeleteFunc(slices.Clone(passes), func(p *Pass) bool { return p.Series != nil })
+		of := []*Pass{p} // the processes that the budget is of
 		switch {
 		case p.Series != nil:
 			r.Verdict.Instances = &top.affected
 			if jobsOf(passes) > 1 {
 				r.Verdict.Summary = p.Series.Job + ": " + r.Verdict.Summary
+			}
+		case p.instance != "":
+			in := round(p, passes)
+			of = sharing(cause, p, in)
+			r.Verdict.Instances = &Affected{Affected: len(of), Total: len(in)}
+			if p.Process != "" {
+				r.Verdict.Summary = p.Process + ": " + r.Verdict.Summary
 			}
 		case len(processes) > 1:
 			affected := 0
@@ -44,23 +52,23 @@ func decide(r *Report, passes []*Pass, detectors []*Detector) {
 			r.Verdict.Summary = p.Process + ": " + r.Verdict.Summary
 		}
 		sort.SliceStable(all, func(i, j int) bool { return all[i].leads(cause, p) && !all[j].leads(cause, p) })
-		r.budget(p)
+		r.budget(p, of)
 		if n := jobsOf(passes); job == nil && n > 1 {
 			r.Notes = append(r.Notes, fmt.Sprintf("the process of the profiles is an instance of none of the %d jobs in the series, so that they tell no story of it; choose its job with --selector", n))
 		}
-		r.tell(all, lead, job, findDetector(detectors, cause))
+		foldDeadlocks(all)
+		all = joinInstances(all, p, passes)
+		if i := slices.IndexFunc(all, func(f Finding) bool { return f.Process == "" && f.Detector == cause && f.leads(cause, p) }); i >= 0 && p.Process != "" {
+			r.Verdict.Confidence, r.Verdict.Summary = all[i].Confidence, all[i].Summary
+		}
+		r.tell(all, lead, of, job, findDetector(detectors, cause))
 		if p.Series != nil && len(processes) > 0 {
 			r.Warnings = append(r.Warnings, fmt.Sprintf("the profiles do not show it: they are of another moment than the %s in the series, or of another instance", cause))
 		}
 	} else {
-		for _, p := range passes {
-			// Of a job in trouble the series tell the budget; a profile that shows none
-			// of it is of another moment.
-			if p.Main() != nil && (job == nil || len(job.findings) == 0) {
-				r.budget(p)
-				break
-			}
-		}
+		foldDeadlocks(all)
+		all = joinInstances(all, nil, passes)
+		of := r.budgetOfQuiet(passes, job)
 		r.Verdict.Summary = nothing(passes, all)
 		if job != nil && len(job.findings) > 0 {
 			r.Verdict.Job = job.Series.Job
@@ -68,7 +76,7 @@ func decide(r *Report, passes []*Pass, detectors []*Detector) {
 				r.Verdict.Summary = job.Series.Job + ": " + r.Verdict.Summary
 			}
 		}
-		r.tell(all, nil, job, &Detector{})
+		r.tell(all, nil, of, job, &Detector{})
 		r.Verdict.Summary += unexplained(r, passes)
 		r.Verdict.Summary += unread(passes)
 		for _, p := range passes {
@@ -80,7 +88,6 @@ func decide(r *Report, passes []*Pass, detectors []*Detector) {
 			}
 		}
 	}
-	foldDeadlocks(all)
 	r.Findings = append(r.Findings, all...)
 }
 
@@ -116,14 +123,39 @@ func unexplained(r *Report, passes []*Pass) string {
 	return fmt.Sprintf("; what %s of them wait for, their stacks do not tell", Thousands(n))
 }
 
-// budget fills in where one process's requests are, and which sites the budget
-// cannot place where those are a material part.
-func (r *Report) budget(p *Pass) {
+// budgetOfQuiet fills in the budget where no cause was found, and returns the
+// processes whose it is: the first that has one, and the instances of its job
+// beside it. Of a job in trouble the series tell the budget; a profile that shows
+// none of it is of another moment.
+func (r *Report) budgetOfQuiet(passes []*Pass, job *Pass) []*Pass {
+	if job != nil && len(job.findings) > 0 {
+		return nil
+	}
+	for _, p := range passes {
+		if p.Main() == nil || p.instance != "" && job != nil && p.job != job.Series.Job {
+			continue // requests of one job and series of another are no two measures of one thing
+		}
+		in := latestRound(p, passes)
+		first := in[max(0, slices.IndexFunc(in, func(q *Pass) bool { return q.Main() != nil && q.Main().ByRequest }))]
+		of := slices.DeleteFunc(in, func(q *Pass) bool { return !sameUnit(q, first) })
+		r.budget(first, of)
+		return of
+	}
+	return nil
+}
+
+// budget fills in where the requests of processes are, and which sites of the
+// first, p, the budget cannot place where those are a material part.
+func (r *Report) budget(p *Pass, of []*Pass) {
 	v := p.Main()
 	if v == nil {
 		return // a leak profile or a difference: nothing is in flight in it
 	}
-	r.Budget = append(r.Budget, BudgetOf(p.Stacks, p.Earlier, p.Block)...)
+	var all [][]Share
+	for _, q := range of {
+		all = append(all, BudgetOf(q.Stacks, q.Earlier, q.Block))
+	}
+	r.Budget = append(r.Budget, addBudgets(all)...)
 	r.BudgetUnit = v.Unit
 	if v.Kind != Stacks || v.Share(v.atRest) < MaterialShare || v.atRest < MaterialCount {
 		return
@@ -196,7 +228,12 @@ func leadOf(passes []*Pass) (lead *Pass, cause string) {
 
 // leads reports whether f is of the verdict's cause and process or job.
 func (f *Finding) leads(cause string, p *Pass) bool {
-	return f.Detector == cause && f.Process == p.Process && (p.Series == nil) == (f.Alert == "") && (p.Series == nil || f.Job == p.Series.Job)
+	return f.Detector == cause && f.of(p) && (p.Series == nil) == (f.Alert == "") && (p.Series == nil || f.Job == p.Series.Job)
+}
+
+// of reports whether f is of a process, or of several with that one among them.
+func (f *Finding) of(p *Pass) bool {
+	return f.Process == p.Process || f.Process == "" && p.instance != "" && f.Job == p.job && slices.Contains(f.Instances, p.instance)
 }
 
 func (f *Finding) share() float64 {
@@ -279,6 +316,7 @@ func topFinding(fs []Finding, detector string) Finding {
 // nothing could be looked at.
 func nothing(passes []*Pass, findings []Finding) string {
 	var looked []string
+	jobs := map[string]bool{} // whose instances were told of together
 	for _, p := range passes {
 		if p.Series != nil {
 			looked = append(looked, p.Series.quiet())
@@ -303,6 +341,11 @@ func nothing(passes []*Pass, findings []Finding) string {
 			looked = append(looked, name+fmt.Sprintf("%s waits since the process began, none material", Thousands(float64(v.Events))))
 		case v.Kind == Waits:
 			looked = append(looked, name+fmt.Sprintf("on average %s waiting %s over %.1f s", Thousands(round1(v.InFlight)), v.Unit, v.Window.Seconds()))
+		case p.instance != "" && p.Process != "" && v.Snapshot.Crash == "":
+			if !jobs[p.job] {
+				jobs[p.job] = true
+				looked = append(looked, quietInstances(latestRound(p, passes)))
+			}
 		case v.Snapshot.Crash != "":
 			looked = append(looked, name+fmt.Sprintf("the process died of %q, and no wait of its %s explains it", v.Snapshot.Crash, Plural(v.Goroutines, "goroutine")))
 		case v.ByRequest:

@@ -4,6 +4,8 @@ package ingest
 
 import (
 	"cmp"
+	"slices"
+	"time"
 
 	"github.com/contend/contend/ingest/series"
 	"github.com/contend/contend/ingest/series/memory"
@@ -17,6 +19,7 @@ type Bundle struct {
 	Waits     []*waits.Profile // as read: cumulative ones not yet subtracted
 	Samples   *memory.Store    // series as they were read from files; nil where there are none
 	Read      []Samples        // which of them
+	Events    []Event          // what happened meanwhile, as the bundle's list says, in the order of time
 	Target    string           // URL of the process whose bundle it is; "" where it does not say
 	Warnings  []string         // what whoever reads the report must know of the inputs
 	// ClockFactor is how much faster than the clock on the wall the scenario of
@@ -34,7 +37,24 @@ type Bundle struct {
 	// as files of their own are not in it.
 	Origin map[string]string
 
+	// Instances maps the name of an input to whose it is, where the list of a
+	// bundle says so.
+	Instances map[string]Instance
+
 	scrapes []*scrape // until it is known whose they are
+}
+
+// Event is something that happened while a bundle was taken.
+type Event struct {
+	At   time.Time
+	Name string // onset, first_timeout, first_kill or phase
+	Text string
+}
+
+// Instance is a process by its labels in series.
+type Instance struct {
+	Bundle    string // the directory: another has others of that name
+	Job, Name string
 }
 
 // Failure is an input that could not be read, or not to its end: then the
@@ -61,6 +81,11 @@ func (b *Bundle) add(o *Bundle) {
 	b.Target = cmp.Or(b.Target, o.Target)
 	b.Warnings = append(b.Warnings, o.Warnings...)
 	b.ClockFactor = max(b.ClockFactor, o.ClockFactor)
+	b.Events = append(b.Events, o.Events...)
+	slices.SortStableFunc(b.Events, func(x, y Event) int { return x.At.Compare(y.At) })
+	for name, i := range o.Instances {
+		b.setInstance(name, i)
+	}
 	for name, origin := range o.Origin {
 		b.setOrigin(name, origin)
 	}
@@ -71,6 +96,13 @@ func (b *Bundle) setOrigin(name, origin string) {
 		b.Origin = make(map[string]string)
 	}
 	b.Origin[name] = origin
+}
+
+func (b *Bundle) setInstance(name string, i Instance) {
+	if b.Instances == nil {
+		b.Instances = make(map[string]Instance)
+	}
+	b.Instances[name] = i
 }
 
 // addReading appends the inputs read from one file or response.

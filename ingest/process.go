@@ -19,24 +19,30 @@ const oneMoment = time.Second
 
 // Process is what a Bundle has of one process, as far as can be told.
 type Process struct {
-	Name      string
+	Name string
+	// Job and Instance are its labels in series, where the list of its bundle
+	// says whose its inputs are.
+	Job, Instance string
+
 	Snapshots []*stacks.Snapshot // in time order, then those that do not say when, in the order given
 	Waits     []*waits.Profile   // differences where there were two cumulative ones, single ones else
 	Notes     []string           // sentences: what was taken for one process or for several, and why
 }
 
-// Processes sorts the inputs by process. Build and mappings tell processes
-// apart; origin, goroutine ids, times, values that shrink and stacks that are
+// Processes sorts the inputs by process. Where the list of a bundle says whose
+// an input is, that decides. Else build and mappings tell processes apart; origin, goroutine ids, times, values that shrink and stacks that are
 // alike decide where those are missing or equal. It does not change the bundle.
 func (b *Bundle) Processes() []*Process {
+	named, rest := b.named()
 	var all []*member
-	for _, c := range b.clusters() {
+	for _, c := range rest.clusters() {
 		all = append(all, c.processes()...)
 	}
-	all = b.addDumps(all)
-	all = b.addAnonymous(all)
+	all = rest.addDumps(all)
+	all = rest.addAnonymous(all)
 	all = joinAlike(all)
-	all = b.addAnonymousWaits(all)
+	all = rest.addAnonymousWaits(all)
+	all = append(all, named...)
 
 	place := make(map[any]int, len(b.Snapshots)+len(b.Waits))
 	for i, s := range b.Snapshots {
@@ -344,6 +350,9 @@ func nameProcesses(all []*member) {
 }
 
 func (m *member) shortName(all []*member) string {
+	if m.Instance != "" {
+		return m.Instance
+	}
 	if m.origin != "" && only(all, m.origin, func(*member) bool { return true }) == m {
 		return m.origin
 	}

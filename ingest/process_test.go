@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -345,5 +346,73 @@ func BenchmarkProcessesOfManyDumps(b *testing.B) {
 	}
 	for b.Loop() {
 		bundle.Processes()
+	}
+}
+
+// TestProcessesNamed: what the list of a bundle says of whose a profile is goes
+// before all likeness, and without it nothing changes.
+func TestProcessesNamed(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	dir := t.TempDir()
+	var list []string
+	put := func(instance, file string, data []byte) {
+		name := "profiles/" + instance + "/" + file
+		write(t, dir, name, data)
+		list = append(list, fmt.Sprintf(`{"file": %q, "job": "gateway", "instance": %q}`, name, instance))
+	}
+	// Alike to a bit, of one build and one moment.
+	for _, instance := range []string{"g-1", "g-2"} {
+		put(instance, "goroutine-1.pb.gz", goroutineProto(t, "b1", start, 100))
+		put(instance, "goroutine-2.pb.gz", goroutineProto(t, "b1", start.Add(100*time.Millisecond), 100))
+		put(instance, "dump.txt", []byte(dumpText))
+		put(instance, "block-1.pb.gz", contentionProto(t, "b1", start, time.Second))
+		put(instance, "block-2.pb.gz", contentionProto(t, "b1", start.Add(5*time.Second), 3*time.Second))
+	}
+	// It began anew below its name.
+	put("g-3", "block-1.pb.gz", contentionProto(t, "b1", start, 3*time.Second))
+	put("g-3", "block-2.pb.gz", contentionProto(t, "b1", start.Add(5*time.Second), time.Second))
+	// Not in the list.
+	write(t, dir, "profiles/other/goroutine.pb.gz", goroutineProto(t, "b1", start, 7))
+	manifest := func(taken string) string {
+		return `{"schema": "` + BundleSchema + `", "partial": "no room", "taken": [` + taken + `],
+			"events": [{"at": "2026-03-01T12:00:05Z", "name": "first_kill", "text": "g-2"}, {"at": "2026-03-01T12:00:01Z", "name": "onset", "text": "surge"}],
+			"missing": [{"what": "mutex", "reason": "no answer", "instance": "g-1"}, {"what": "dump", "reason": "too many"}]}`
+	}
+	write(t, dir, "bundle.json", []byte(manifest(strings.Join(list, ",\n"))))
+
+	b := Load(t.Context(), []string{dir}, Options{})
+	if len(b.Failures) > 0 {
+		t.Fatal(b.Failures)
+	}
+	if want := []string{"the bundle is partial: no room", "mutex of g-1 is missing: no answer", "dump is missing: too many"}; !slices.Equal(b.Warnings, want) {
+		t.Errorf("warnings %q, want %q", b.Warnings, want)
+	}
+	if want := []Event{{start.Add(time.Second), "onset", "surge"}, {start.Add(5 * time.Second), "first_kill", "g-2"}}; !slices.Equal(b.Events, want) {
+		t.Errorf("events %v, want %v", b.Events, want)
+	}
+	var got []string
+	for _, p := range b.Processes() {
+		text := fmt.Sprintf("%s is %s/%s: %d snapshots", strings.TrimPrefix(p.Name, dir), p.Job, p.Instance, len(p.Snapshots))
+		for _, w := range p.Waits {
+			text += fmt.Sprintf(", %v over %v", w.Sites[0].Delay, w.Window)
+		}
+		got = append(got, fmt.Sprintf("%s, %d notes", text, len(p.Notes)))
+	}
+	want := []string{
+		"g-1 is gateway/g-1: 3 snapshots, 2s over 5s, 0 notes",
+		"g-2 is gateway/g-2: 3 snapshots, 2s over 5s, 0 notes",
+		"/profiles/other is /: 1 snapshots, 0 notes",
+		"g-3 is gateway/g-3: 0 snapshots, 1s over 0s, 1 notes",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("processes\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+
+	write(t, dir, "bundle.json", []byte(manifest("")))
+	for _, p := range Load(t.Context(), []string{dir}, Options{}).Processes() {
+		if p.Job != "" || p.Instance != "" {
+			t.Errorf("%s is of job %q and instance %q, which nothing says", p.Name, p.Job, p.Instance)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -108,12 +109,16 @@ func (b *Bundle) addScrapes(scrapes []*scrape) {
 // BundleSchema is the version of a bundle's format, as its list has it.
 const BundleSchema = "contend.bundle/v1"
 
-// maxManifest is far above what a bundle's list of some hundred files takes.
-const maxManifest = 16 << 20
+const (
+	// Far above what a bundle's list of some hundred files takes.
+	maxManifest = 16 << 20
+	// A recording has some dozen.
+	maxEvents = 1000
+)
 
 // readManifest takes from a bundle's own list what its files do not say: whose
-// they are, what could not be taken, and how much faster than the clock on the
-// wall its scenario ran.
+// they are, what could not be taken, what happened meanwhile, and how much faster
+// than the clock on the wall its scenario ran.
 func (b *Bundle) readManifest(name string, f io.Reader) {
 	data, err := io.ReadAll(io.LimitReader(f, maxManifest))
 	if err != nil {
@@ -124,9 +129,21 @@ func (b *Bundle) readManifest(name string, f io.Reader) {
 		Schema      string  `json:"schema"`
 		Target      string  `json:"target"`
 		ClockFactor float64 `json:"clock_factor"`
-		Missing     []struct {
-			What   string `json:"what"`
-			Reason string `json:"reason"`
+		Partial     string  `json:"partial"`
+		Taken       []struct {
+			File     string `json:"file"`
+			Job      string `json:"job"`
+			Instance string `json:"instance"`
+		} `json:"taken"`
+		Events []struct {
+			At   time.Time `json:"at"`
+			Name string    `json:"name"`
+			Text string    `json:"text"`
+		} `json:"events"`
+		Missing []struct {
+			What     string `json:"what"`
+			Reason   string `json:"reason"`
+			Instance string `json:"instance"`
 		} `json:"missing"`
 	}
 	if err := json.Unmarshal(data, &m); err != nil {
@@ -138,9 +155,26 @@ func (b *Bundle) readManifest(name string, f io.Reader) {
 		return
 	}
 	b.Target = DisplayName(m.Target)
-	for _, missing := range m.Missing {
-		b.Warnings = append(b.Warnings, missing.What+" is missing: "+missing.Reason)
+	if m.Partial != "" {
+		b.Warnings = append(b.Warnings, "the bundle is partial: "+m.Partial)
 	}
+	for _, missing := range m.Missing {
+		what := missing.What
+		if missing.Instance != "" {
+			what += " of " + missing.Instance
+		}
+		b.Warnings = append(b.Warnings, what+" is missing: "+missing.Reason)
+	}
+	dir := filepath.Dir(name)
+	for _, t := range m.Taken {
+		if t.Instance != "" {
+			b.setInstance(filepath.Join(dir, filepath.FromSlash(t.File)), Instance{dir, t.Job, t.Instance})
+		}
+	}
+	for _, e := range m.Events[:min(len(m.Events), maxEvents)] {
+		b.Events = append(b.Events, Event(e))
+	}
+	slices.SortStableFunc(b.Events, func(x, y Event) int { return x.At.Compare(y.At) })
 	const fastest = 1e4 // a day in nine seconds
 	if m.ClockFactor < 0 || m.ClockFactor > fastest || math.IsNaN(m.ClockFactor) {
 		b.fail(name, fmt.Errorf("expected a clock factor from 0 to %g, saw %g; its files are read all the same", fastest, m.ClockFactor))

@@ -66,13 +66,13 @@ func run(p *detect.Pass) error {
 			},
 		}
 		// The condition holds when an average has doubled. It began when arrivals
-		// left what they had been.
-		out.Onset = f.Active
-		for t := f.Active; t.After(f.Active.Add(-v.Window())); t = t.Add(-v.Canon.Timing.Interval) {
+		// left what they had been, and a counter tells that a scrape later.
+		step := v.Canon.Timing.Interval
+		for t := f.Active; t.After(f.Active.Add(-v.Window())); t = t.Add(-step) {
 			if x, ok := v.Sum("arrivals", t); !ok || x <= peak {
 				break
 			}
-			out.Onset = t
+			out.Onset = t.Add(-step)
 		}
 		if before, ok := v.Sum("completions", f.Active); ok {
 			if then, ok := v.Sum("completions", at); ok {

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -234,13 +233,14 @@ func (p *page) growth(list []detect.Growth, summary string) {
 // note is a line about detectors: what was ruled out, or why it was not looked.
 type note struct {
 	detectors, processes []string
+	jobs                 int // of those in processes
 	reason               string
 }
 
 func (p *page) ruledOut(list []detect.RuledOut) {
 	var notes []note
 	for _, n := range list {
-		notes = append(notes, note{[]string{n.Detector}, []string{p.where(n.Process, n.Job)}, n.Reason})
+		notes = append(notes, p.note(n.Detector, n.Process, n.Job, n.Reason))
 	}
 	p.notes(bold, "Ruled out", notes)
 }
@@ -248,17 +248,18 @@ func (p *page) ruledOut(list []detect.RuledOut) {
 func (p *page) skipped(list []detect.Skipped) {
 	var notes []note
 	for _, n := range list {
-		notes = append(notes, note{[]string{n.Detector}, []string{p.where(n.Process, n.Job)}, n.Reason})
+		notes = append(notes, p.note(n.Detector, n.Process, n.Job, n.Reason))
 	}
 	p.notes(yellow, "Could not look (which is not the same as not found)", notes)
 }
 
-// where is the process or job that a note is of, where there are several.
-func (p *page) where(process, job string) string {
-	if p.jobs > 1 {
-		return cmp.Or(process, job)
+// note names the process or job that it is of, where there are several.
+func (p *page) note(detector, process, job, reason string) note {
+	n := note{[]string{detector}, []string{process}, 0, reason}
+	if p.jobs > 1 && process == "" {
+		n.processes, n.jobs = []string{job}, 1
 	}
-	return process
+	return n
 }
 
 // notes prints a list as two columns, detectors and reasons. Equal reasons
@@ -270,7 +271,10 @@ func (p *page) notes(s style, title string, list []note) {
 	p.heading(s, title)
 	slices.SortStableFunc(list, func(a, b note) int { return strings.Compare(a.detectors[0], b.detectors[0]) })
 	list = joined(list, func(n note) string { return n.detectors[0] + "\x00" + n.reason },
-		func(to *note, n note) { to.processes = append(to.processes, n.processes...) })
+		func(to *note, n note) {
+			to.processes = append(to.processes, n.processes...)
+			to.jobs += n.jobs
+		})
 	list, hidden := p.limitEach(list)
 	list = joined(list, func(n note) string { return n.reason + "\x00" + strings.Join(n.processes, "\x00") },
 		func(to *note, n note) { to.detectors = append(to.detectors, n.detectors...) })
@@ -283,7 +287,7 @@ func (p *page) notes(s style, title string, list []note) {
 	for _, n := range list {
 		names := Printable(strings.Join(n.detectors, ", "))
 		text := n.reason
-		if where := p.inProcesses(n.processes); where != "" {
+		if where := n.where(); where != "" {
 			text += " [" + p.local(where) + "]"
 		}
 		if columns(names) > width {
@@ -328,15 +332,21 @@ func joined(list []note, key func(note) string, merge func(*note, note)) []note 
 	return out
 }
 
-func (p *page) inProcesses(names []string) string {
-	names = slices.DeleteFunc(slices.Clone(names), func(s string) bool { return s == "" })
+// where says of which processes or jobs a note is; "" where there is one.
+func (n *note) where() string {
+	names := slices.DeleteFunc(slices.Clone(n.processes), func(s string) bool { return s == "" })
 	slices.Sort(names)
 	names = slices.Compact(names)
 	if len(names) > 2 {
-		if p.jobs > 1 {
-			return fmt.Sprintf("in %d jobs", len(names))
+		what := "processes"
+		switch n.jobs {
+		case 0:
+		case len(n.processes):
+			what = "jobs"
+		default:
+			what = "processes and jobs"
 		}
-		return fmt.Sprintf("in %d processes", len(names))
+		return fmt.Sprintf("in %d %s", len(names), what)
 	}
 	if len(names) == 0 {
 		return ""

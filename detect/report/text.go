@@ -85,7 +85,7 @@ func (p *page) verdict(r *detect.Report) {
 		}
 		if a := v.Instances; a != nil {
 			one, many := "process", "processes"
-			if f.Alert != "" {
+			if f.Alert != "" || f.Job != "" {
 				one, many = "instance", "instances"
 			}
 			words = append(words, fmt.Sprintf("%d of %s", a.Affected, count(int64(a.Total), one, many)))
@@ -377,7 +377,11 @@ func blocked(f *detect.Finding) string {
 		text += fmt.Sprintf("; %s in flight", count(f.Requests, "request", "requests"))
 	}
 	if f.Goroutines > 0 {
-		text += fmt.Sprintf("; the process has %s", count(f.Goroutines, "goroutine", "goroutines"))
+		of := "the process has"
+		if f.Process == "" && len(f.Instances) > 1 {
+			of = "the processes have"
+		}
+		text += fmt.Sprintf("; %s %s", of, count(f.Goroutines, "goroutine", "goroutines"))
 	}
 	return text
 }

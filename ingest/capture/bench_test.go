@@ -17,7 +17,7 @@ func BenchmarkSeriesSet(b *testing.B) {
 		fmt.Fprintf(&body, "metric_%d_total{method=\"GET\",path=\"/api/v1/items\",code=\"%d\"} %d\n", i/10, i%10, i*7)
 	}
 	for b.Loop() {
-		s := newSeriesSet("gateway", "gateway:6060")
+		s := newTarget("gateway", "gateway:6060")
 		for i := range int64(13) {
 			if _, err := s.add(i*5000, 0.01, body.Bytes(), ""); err != nil {
 				b.Fatal(err)

@@ -1,13 +1,15 @@
 package capture
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/contend/contend/ingest"
 )
@@ -32,8 +34,6 @@ const (
 	graceTime = 5 * time.Second
 	// A line of progress stands for a second at least.
 	progressEvery = 5 * time.Second
-	// Each thing is noted once for each reason; a hostile server has many.
-	maxNotes = 50
 )
 
 var errNothing = errors.New("nothing could be taken")
@@ -45,11 +45,14 @@ type capture struct {
 	folder  *folder
 	start   time.Time
 	giveUp  context.CancelCauseFunc
-	scrapes scrapes
+	scraper scraper
+	scraped time.Time // when first; zero where there was no scrape
+	notes   notes
 
 	// The profiles' half; Run's goroutine alone uses it.
+	server  server
+	stamps  stamps
 	taken   []Taken
-	last    time.Time       // when a profile was asked for
 	slowest time.Duration   // of all rounds, for the profiles that came
 	absent  map[string]bool // kinds that are not served
 	empty   map[string]bool // kinds whose last profile had no samples
@@ -58,8 +61,7 @@ type capture struct {
 	shown   time.Time       // when Progress was last told how far it is
 
 	mu       sync.Mutex // for what follows, and for Progress and Note
-	notes    []*Missing
-	nothings int // of the two halves, those that began with nothing
+	nothings int        // of the two halves, those that began with nothing
 }
 
 // Run takes a bundle off a process and puts it at o.Out. Profiles and scrapes
@@ -77,15 +79,26 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	folder, err := newFolder(o.Out)
+	folder, err := newFolder(o.Out, false)
 	if err != nil {
 		return nil, err
 	}
 	asked := ctx
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
-	c := &capture{Options: o, at: at, folder: folder, start: time.Now(), giveUp: giveUp, absent: map[string]bool{}, empty: map[string]bool{}}
-	c.scrapes.series = newSeriesSet(at.job, at.instance)
+	c := &capture{Options: o, at: at, folder: folder, server: server{at.pprof, o.HTTP}, start: time.Now(), giveUp: giveUp, absent: map[string]bool{}, empty: map[string]bool{}}
+	c.notes.told = func(m Missing) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.Note != nil {
+			c.Note(m)
+		}
+	}
+	series := newSeriesSet()
+	c.scraper = scraper{
+		series: series.target(labels.FromStrings(model.JobLabel, at.job, model.InstanceLabel, at.instance)),
+		url:    at.metrics, http: o.HTTP, note: c.note,
+	}
 
 	var wg sync.WaitGroup
 	wg.Go(func() { c.scrapeAll(ctx) })
@@ -93,7 +106,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	wg.Wait()
 	c.show("writing the bundle")
 	interrupted := asked.Err() != nil
-	if len(c.taken) == 0 && c.scrapes.ok == 0 {
+	if len(c.taken) == 0 && c.scraper.ok == 0 {
 		folder.remove()
 		if interrupted {
 			return nil, errors.New("interrupted before anything was taken")
@@ -114,11 +127,11 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	r := &Report{
 		Dir: o.Out, Taken: m.Taken, Missing: m.Missing,
-		Scrapes: c.scrapes.ok, Failed: c.scrapes.failed,
+		Scrapes: c.scraper.ok, Failed: c.scraper.failed,
 		Bytes: folder.bytes, Elapsed: elapsed, Interrupted: interrupted,
 	}
 	if slices.ContainsFunc(m.Taken, func(t Taken) bool { return t.File == seriesFile }) {
-		r.Series = len(c.scrapes.series.byName)
+		r.Series = len(series.byName)
 	}
 	return r, nil
 }
@@ -126,8 +139,13 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 // write writes the series and the list of all that was taken. A bundle without
 // its list is none: where a full disk has no room for both, the series go.
 func (c *capture) write() (*Manifest, error) {
-	series, err := c.writeSeries()
+	var series *Taken
+	var err error
+	if !c.scraped.IsZero() {
+		series, err = c.folder.writeSeries(seriesFile, c.scraper.series.seriesSet, c.scraped)
+	}
 	if err != nil {
+		err = fmt.Errorf("%w; they were left out", err)
 		c.note("metrics", err.Error())
 	}
 	m := c.manifest(series)
@@ -151,7 +169,7 @@ func (c *capture) manifest(series *Taken) *Manifest {
 		taken = append(slices.Clone(taken), *series)
 	}
 	slices.SortStableFunc(taken, func(a, b Taken) int { return a.At.Compare(b.At) })
-	return &Manifest{Schema: ingest.BundleSchema, Target: c.at.target, ClockFactor: 1, Version: c.Version, Taken: taken, Missing: c.missing()}
+	return &Manifest{Schema: ingest.BundleSchema, Target: c.at.target, ClockFactor: 1, Version: c.Version, Taken: taken, Missing: c.notes.missing()}
 }
 
 // timeLeft is how long to wait for what took a time before, and is given most
@@ -162,8 +180,10 @@ func (c *capture) timeLeft(took, most time.Duration) time.Duration {
 	return min(left+max(graceTime, 2*took), most)
 }
 
-// now is the time as a bundle has it.
-func (c *capture) now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
+// moment is a time as a bundle has it.
+func moment(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+func now() time.Time { return moment(time.Now()) }
 
 // next is the first multiple of an interval after now: what was slow loses
 // turns, and never makes up for them.
@@ -196,35 +216,7 @@ func (c *capture) foundNothing() {
 }
 
 // note remembers that something was not taken.
-func (c *capture) note(what, reason string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, n := range c.notes {
-		if n.What == what && n.Reason == reason {
-			n.Times = max(n.Times, 1) + 1
-			return
-		}
-	}
-	if len(c.notes) == maxNotes {
-		return
-	}
-	n := &Missing{What: what, Reason: reason, At: c.now()}
-	c.notes = append(c.notes, n)
-	if c.Note != nil {
-		c.Note(*n)
-	}
-}
-
-func (c *capture) missing() []Missing {
-	var out []Missing
-	for _, n := range c.notes {
-		out = append(out, *n)
-	}
-	slices.SortStableFunc(out, func(a, b Missing) int {
-		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.What, b.What))
-	})
-	return out
-}
+func (c *capture) note(what, reason string) { c.notes.add(what, "", reason) }
 
 // show tells Progress.
 func (c *capture) show(step string) {

@@ -157,13 +157,15 @@ func seriesText(t *testing.T, dir string) string {
 // whatever this process is profiled for.
 func contention(n int64) http.HandlerFunc {
 	f := &profile.Function{ID: 1, Name: "main.work"}
-	l := &profile.Location{ID: 1, Line: []profile.Line{{Function: f}}}
+	m := &profile.Mapping{ID: 1, Start: 0x400000, Limit: 0x800000, File: "/home/somebody/bin/contend"}
+	l := &profile.Location{ID: 1, Mapping: m, Line: []profile.Line{{Function: f}}}
 	return func(w http.ResponseWriter, _ *http.Request) {
 		p := &profile.Profile{
 			SampleType: []*profile.ValueType{{Type: "contentions", Unit: "count"}, {Type: "delay", Unit: "nanoseconds"}},
 			TimeNanos:  time.Now().UnixNano(),
 		}
 		if n > 0 {
+			p.Mapping = []*profile.Mapping{m}
 			p.Location, p.Function = []*profile.Location{l}, []*profile.Function{f}
 			p.Sample = []*profile.Sample{{Location: p.Location, Value: []int64{n, n * 1000}}}
 		}

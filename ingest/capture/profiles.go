@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
 	"time"
 
 	"github.com/google/pprof/profile"
@@ -107,55 +110,86 @@ func goroutines(p *profile.Profile) (sum int64) {
 	return sum
 }
 
-// stamp is the moment of a profile, which is also its file's name: no two have
-// the same.
-func (c *capture) stamp() time.Time {
-	at := c.now()
-	if !at.After(c.last) {
-		at = c.last.Add(time.Millisecond)
+// stamps are the moments of profiles, which are also their files' names: no two
+// have the same.
+type stamps struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+func (s *stamps) next() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := now()
+	if !at.After(s.last) {
+		at = s.last.Add(time.Millisecond)
 	}
-	c.last = at
+	s.last = at
 	return at
 }
 
-func (c *capture) get(ctx context.Context, kind, query, want string) ([]byte, error) {
-	u := c.at.pprof.JoinPath(kind)
+// server is a process' /debug/pprof.
+type server struct {
+	url  *url.URL
+	http *http.Client
+}
+
+func (s server) get(ctx context.Context, kind, query, want string) ([]byte, error) {
+	u := s.url.JoinPath(kind)
 	if query != "" && u.RawQuery != "" {
 		query = u.RawQuery + "&" + query
 	}
 	u.RawQuery = cmp.Or(query, u.RawQuery)
-	data, _, err := ingest.Get(ctx, c.HTTP, ingest.Request{
+	data, _, err := ingest.Get(ctx, s.http, ingest.Request{
 		URL: u, Want: want, MaxBytes: maxProfile,
 		Timeout: 2 * roundTimeout, // the round's own end comes first
 	})
 	return data, err
 }
 
-// takeProfile writes a profile as it was received, once it has proved to be one.
-func (c *capture) takeProfile(ctx context.Context, kind string) (*profile.Profile, error) {
-	at := c.stamp()
+// profile is one profile as it was received, once it has proved to be of its kind.
+func (s server) profile(ctx context.Context, kind string) ([]byte, *profile.Profile, error) {
 	want := "a " + kind + " profile"
-	data, err := c.get(ctx, kind, "", want)
+	data, err := s.get(ctx, kind, "", want)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p, err := ingest.ParseProfile(data, want)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if saw := stacks.ProfileKind(p); saw != sampleKind[kind] {
-		return nil, fmt.Errorf("expected %s, saw %s", want, stacks.DescribeProfile(p))
+		return nil, nil, fmt.Errorf("expected %s, saw %s", want, stacks.DescribeProfile(p))
 	}
-	taken, err := c.folder.writeProfile(kind, ".pb.gz", at, data)
+	return data, p, nil
+}
+
+// sampleKind is what the samples of a profile are, by its kind.
+var sampleKind = map[string]string{"goroutine": "goroutine", "block": "contention", "mutex": "contention"}
+
+// dump is the text dump of all goroutines.
+func (s server) dump(ctx context.Context) ([]byte, error) {
+	data, err := s.get(ctx, "goroutine", "debug=2", "a goroutine dump")
+	if err != nil {
+		return nil, err
+	}
+	return data, ingest.CheckDump(data)
+}
+
+// takeProfile writes a profile as it was received.
+func (c *capture) takeProfile(ctx context.Context, kind string) (*profile.Profile, error) {
+	at := c.stamps.next()
+	data, p, err := c.server.profile(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	taken, err := c.folder.writeProfile("", kind, ".pb.gz", at, data)
 	if err != nil {
 		return nil, err
 	}
 	c.taken = append(c.taken, taken)
 	return p, nil
 }
-
-// sampleKind is what the samples of a profile are, by its kind.
-var sampleKind = map[string]string{"goroutine": "goroutine", "block": "contention", "mutex": "contention"}
 
 // takeDump takes the text dump, once, where there are few goroutines enough.
 func (c *capture) takeDump(ctx context.Context, goroutines int64) {
@@ -169,14 +203,11 @@ func (c *capture) takeDump(ctx context.Context, goroutines int64) {
 		return
 	}
 	c.dumped = true
-	at := c.stamp()
-	data, err := c.get(ctx, "goroutine", "debug=2", "a goroutine dump")
-	if err == nil {
-		err = ingest.CheckDump(data)
-	}
+	at := c.stamps.next()
+	data, err := c.server.dump(ctx)
 	var taken Taken
 	if err == nil {
-		taken, err = c.folder.writeProfile("goroutine", ".txt.gz", at, data)
+		taken, err = c.folder.writeProfile("", "goroutine", ".txt.gz", at, data)
 	}
 	if err != nil {
 		c.note("dump", err.Error())

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -39,16 +40,24 @@ const (
 
 var errTooManySeries = errors.New("too many series")
 
-// seriesSet collects the samples of all scrapes, to be written by metric.
+// seriesSet collects the samples of all targets' scrapes, to be written by metric.
 type seriesSet struct {
-	job, instance string
-	families      map[string]*family
-	byName        map[string]*sampled // by name with labels, as it is written
-	scrape        int                 // counts scrapes
-	memory, text  int                 // bytes so far, about
-	maxMemory     int
-	maxText       int
-	name          []byte // reused
+	keep         func(metric string) bool // nil keeps all
+	mu           sync.Mutex               // add, fail and gone of several targets; what is below
+	families     map[string]*family
+	byName       map[string]*sampled // by name with labels, as it is written
+	memory, text int                 // bytes so far, about
+	maxMemory    int
+	maxText      int
+	name         []byte // reused
+}
+
+// targetSeries are those of one target in a set.
+type targetSeries struct {
+	*seriesSet
+	labels labels.Labels // of the target: job, instance and what else tells it apart
+	own    []*sampled
+	scrape int // counts scrapes
 }
 
 // family is a metric: the series below one TYPE line.
@@ -68,15 +77,19 @@ type sampled struct {
 	live    bool // its last sample does not end it
 }
 
-func newSeriesSet(job, instance string) *seriesSet {
+func newSeriesSet() *seriesSet {
 	return &seriesSet{
-		job: job, instance: instance,
 		families: map[string]*family{},
 		byName:   map[string]*sampled{},
 
 		maxMemory: maxSeriesMemory,
 		maxText:   maxSeriesText,
 	}
+}
+
+// target are the series of another target, whose labels no other has.
+func (s *seriesSet) target(lset labels.Labels) *targetSeries {
+	return &targetSeries{seriesSet: s, labels: lset}
 }
 
 // The series that Prometheus itself adds to each scrape
@@ -94,9 +107,11 @@ type skipped struct{ duplicate, invalid, large int }
 // moment (in milliseconds), a series that is gone since the last scrape ends
 // with NaN, and of two samples of a series the first counts. Timestamps in the
 // answer are ignored: what has its own is of another process.
-func (s *seriesSet) add(at int64, seconds float64, body []byte, contentType string) (skipped, error) {
+func (s *targetSeries) add(at int64, seconds float64, body []byte, contentType string) (skipped, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	samples := 0
-	large, err := s.each(body, contentType, func(string, model.MetricType, labels.Labels, float64) error {
+	large, err := eachSample(body, contentType, func(string, model.MetricType, labels.Labels, float64) error {
 		samples++
 		return nil
 	})
@@ -110,7 +125,10 @@ func (s *seriesSet) add(at int64, seconds float64, body []byte, contentType stri
 		return skipped{}, err
 	}
 	out := skipped{large: large}
-	_, err = s.each(body, contentType, func(family string, kind model.MetricType, lset labels.Labels, value float64) error {
+	_, err = eachSample(body, contentType, func(family string, kind model.MetricType, lset labels.Labels, value float64) error {
+		if s.keep != nil && !s.keep(lset.Get(model.MetricNameLabel)) {
+			return nil
+		}
 		if !s.setName(lset) {
 			out.invalid++
 			return nil
@@ -128,15 +146,26 @@ func (s *seriesSet) add(at int64, seconds float64, body []byte, contentType stri
 }
 
 // fail is a scrape without an answer, which ends all series.
-func (s *seriesSet) fail(at int64, seconds float64) error {
+func (s *targetSeries) fail(at int64, seconds float64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	err := s.begin(at, seconds, 0)
 	s.end(at)
 	return err
 }
 
+// gone is the scrape that a target which was taken away does not get: it ends
+// all series, those that tell of scrapes too.
+func (s *targetSeries) gone(at int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.scrape++
+	s.end(at)
+}
+
 // begin adds the series that tell of the scrape. They come first, so that a
 // target cannot take their place.
-func (s *seriesSet) begin(at int64, seconds, up float64) error {
+func (s *targetSeries) begin(at int64, seconds, up float64) error {
 	s.scrape++
 	s.setName(labels.FromStrings(model.MetricNameLabel, upName))
 	if _, err := s.sample(upName, model.MetricTypeGauge, at, up); err != nil {
@@ -148,8 +177,8 @@ func (s *seriesSet) begin(at int64, seconds, up float64) error {
 }
 
 // end ends the series that the scrape did not have.
-func (s *seriesSet) end(at int64) {
-	for _, one := range s.byName {
+func (s *targetSeries) end(at int64) {
+	for _, one := range s.own {
 		if one.live && one.scrape != s.scrape {
 			one.samples.Append(0, at, math.NaN())
 			one.live = false
@@ -157,9 +186,9 @@ func (s *seriesSet) end(at int64) {
 	}
 }
 
-// each calls add for every sample, with the metric it belongs to. Those whose
+// eachSample calls add for every sample, with the metric it belongs to. Those whose
 // series is too large are counted and left out.
-func (s *seriesSet) each(body []byte, contentType string, add func(string, model.MetricType, labels.Labels, float64) error) (large int, err error) {
+func eachSample(body []byte, contentType string, add func(string, model.MetricType, labels.Labels, float64) error) (large int, err error) {
 	// The error is about the content type alone; then text is tried.
 	p, err := textparse.New(body, contentType, labels.NewSymbolTable(), textparse.ParserOptions{FallbackContentType: "text/plain"})
 	if p == nil {
@@ -231,23 +260,24 @@ func belongs(series, family string, kind model.MetricType) bool {
 
 var escapeValue = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
-// setName sets name to that of a series as it is written, with job and
-// instance. Labels of those names are kept as exported_job and
-// exported_instance, as Prometheus does without honor_labels. It reports false
-// where a label is given twice or is no text, or the name is missing.
-func (s *seriesSet) setName(lset labels.Labels) bool {
-	all := []labels.Label{{Name: model.InstanceLabel, Value: s.instance}, {Name: model.JobLabel, Value: s.job}}
+// setName sets name to that of a series as it is written, with the target's
+// labels. Others of their names are kept as exported_job and the like, as
+// Prometheus does without honor_labels. It reports false where a label is given
+// twice or is no text, or the name is missing.
+func (s *targetSeries) setName(lset labels.Labels) bool {
+	all := make([]labels.Label, 0, s.labels.Len()+lset.Len())
+	s.labels.Range(func(l labels.Label) { all = append(all, l) })
 	var metric []string
 	text := true
 	lset.Range(func(l labels.Label) {
 		text = text && !strings.ContainsFunc(l.Value, isControl)
-		switch l.Name {
-		case model.MetricNameLabel:
+		switch {
+		case l.Name == model.MetricNameLabel:
 			metric = append(metric, escapeName(l.Value))
 			return
-		case model.InstanceLabel, model.JobLabel:
+		case s.labels.Has(l.Name):
 			l.Name = model.ExportedLabelPrefix + l.Name
-			for lset.Has(l.Name) {
+			for lset.Has(l.Name) || s.labels.Has(l.Name) {
 				l.Name = model.ExportedLabelPrefix + l.Name
 			}
 		default:
@@ -292,7 +322,7 @@ func escapeLabel(name string) string { return strings.ReplaceAll(escapeName(name
 
 // sample adds one to the series in name, and reports whether it is the first of
 // this scrape.
-func (s *seriesSet) sample(metric string, kind model.MetricType, at int64, value float64) (first bool, err error) {
+func (s *targetSeries) sample(metric string, kind model.MetricType, at int64, value float64) (first bool, err error) {
 	one := s.byName[string(s.name)]
 	if one == nil {
 		if one, err = s.newSeries(escapeName(metric), kind); err != nil {
@@ -317,7 +347,7 @@ func (s *seriesSet) full() error {
 	return nil
 }
 
-func (s *seriesSet) newSeries(metric string, kind model.MetricType) (*sampled, error) {
+func (s *targetSeries) newSeries(metric string, kind model.MetricType) (*sampled, error) {
 	s.memory += len(s.name) + seriesMemory
 	if err := s.full(); err != nil {
 		return nil, err
@@ -339,6 +369,7 @@ func (s *seriesSet) newSeries(metric string, kind model.MetricType) (*sampled, e
 	}
 	f.series = append(f.series, one)
 	s.byName[one.name] = one
+	s.own = append(s.own, one)
 	return one, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
 
@@ -19,7 +20,12 @@ import (
 
 const openMetrics = "application/openmetrics-text; version=1.0.0"
 
-func written(t testing.TB, s *seriesSet) string {
+// newTarget is the only target of a set.
+func newTarget(job, instance string) *targetSeries {
+	return newSeriesSet().target(labels.FromStrings(model.JobLabel, job, model.InstanceLabel, instance))
+}
+
+func written(t testing.TB, s *targetSeries) string {
 	t.Helper()
 	var b strings.Builder
 	if err := s.write(&b); err != nil {
@@ -29,7 +35,7 @@ func written(t testing.TB, s *seriesSet) string {
 }
 
 // one is what series.om has of one scrape, without what each scrape has.
-func one(t *testing.T, s *seriesSet) string {
+func one(t *testing.T, s *targetSeries) string {
 	t.Helper()
 	var out strings.Builder
 	for line := range strings.Lines(written(t, s)) {
@@ -108,7 +114,7 @@ b{instance="i",job="j"} 2 1.500
 		"one name":        {text: "# TYPE a_total counter\na_total 1\n# TYPE a gauge\na 2\n", want: "a_total{instance=\"i\",job=\"j\"} 1 1.500\na{instance=\"i\",job=\"j\"} 2 1.500\n"},
 		"no content type": {contentType: "junk; ;", text: "a 1\n", want: "a{instance=\"i\",job=\"j\"} 1 1.500\n"},
 	} {
-		s := newSeriesSet("j", "i")
+		s := newTarget("j", "i")
 		left, err := s.add(1500, 0.25, []byte(tt.text), tt.contentType)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -151,7 +157,7 @@ func TestSeriesSetAddLarge(t *testing.T) {
 			if contentType == openMetrics && strings.Contains(tt.series, "\n") {
 				continue // which is no OpenMetrics
 			}
-			s := newSeriesSet(strings.Repeat("j", maxJob), strings.Repeat("i", maxHost))
+			s := newTarget(strings.Repeat("j", maxJob), strings.Repeat("i", maxHost))
 			left, err := s.add(1500, 0.25, []byte(tt.series+" 1\nb 2\n"+end), contentType)
 			if err != nil || left != (skipped{large: tt.large}) {
 				t.Errorf("%s, %q: %+v, %v", name, contentType, left, err)
@@ -163,7 +169,7 @@ func TestSeriesSetAddLarge(t *testing.T) {
 		}
 	}
 	// One that has nothing else was scraped all the same.
-	s := newSeriesSet("j", "i")
+	s := newTarget("j", "i")
 	if left, err := s.add(1500, 0.25, []byte("a{"+many(maxLabels)+"} 1\n"), ""); err != nil || left.large != 1 || one(t, s) != "" {
 		t.Errorf("got %+v, %v, %s", left, err, one(t, s))
 	}
@@ -184,7 +190,7 @@ func TestSeriesSetAddInvalid(t *testing.T) {
 		"binary":       {"", "\x00\x01\x02"},
 		"no last line": {"", "a{x=\"1"},
 	} {
-		s := newSeriesSet("j", "i")
+		s := newTarget("j", "i")
 		if _, err := s.add(1500, 0, []byte(tt.text), tt.contentType); err == nil || errors.Is(err, errTooManySeries) {
 			t.Errorf("%s: %v, want that it does not parse", name, err)
 		}
@@ -197,7 +203,7 @@ func TestSeriesSetAddInvalid(t *testing.T) {
 // A series that is gone, or whose scrape failed, ends once.
 func TestSeriesSetEnds(t *testing.T) {
 	t.Parallel()
-	s := newSeriesSet("j", "i")
+	s := newTarget("j", "i")
 	for i, text := range []string{"a 1\nb 1\n", "a 2\n", "a 3\n", "", "", "a 4\nb 2\n", "b 3\n"} {
 		at := int64(1000 * (i + 1))
 		if text == "" {
@@ -243,11 +249,11 @@ func TestSeriesSetLimits(t *testing.T) {
 	for i := range 1000 {
 		fmt.Fprintf(&body, "a{x=\"%d\"} 1\n", i)
 	}
-	for name, set := range map[string]func(*seriesSet){
-		"memory": func(s *seriesSet) { s.maxMemory = 100_000 },
-		"text":   func(s *seriesSet) { s.maxText = 10_000 },
+	for name, set := range map[string]func(*targetSeries){
+		"memory": func(s *targetSeries) { s.maxMemory = 100_000 },
+		"text":   func(s *targetSeries) { s.maxText = 10_000 },
 	} {
-		s := newSeriesSet("j", "i")
+		s := newTarget("j", "i")
 		set(s)
 		if _, err := s.add(1000, 0, body.Bytes(), ""); !errors.Is(err, errTooManySeries) {
 			t.Errorf("%s: %v, want %v", name, err, errTooManySeries)
@@ -290,7 +296,7 @@ func TestSeriesPromtool(t *testing.T) {
 		}
 		t.Skip("no promtool here: ", err)
 	}
-	s := newSeriesSet("jöb \"x\"", "i:1")
+	s := newTarget("jöb \"x\"", "i:1")
 	const text = `# TYPE requests_total counter
 requests_total{job="x",path="a\"b\\c\nd é"} 1
 # TYPE lat histogram
@@ -355,7 +361,7 @@ func FuzzSeriesSet(f *testing.F) {
 	f.Add([]byte("# TYPE a histogram\na_bucket{le=\"1\"} 1 1 # {a=\"b\"} 1\n# EOF\n"), []byte("\xff\x00"), openMetrics)
 	f.Add([]byte("\x0a\x03abc"), []byte("a 1"), "application/vnd.google.protobuf")
 	f.Fuzz(func(t *testing.T, first, second []byte, contentType string) {
-		s := newSeriesSet("j", "i")
+		s := newTarget("j", "i")
 		for i, body := range [][]byte{first, second, first} {
 			at := int64(1000 * (i + 1))
 			if _, err := s.add(at, 0.1, body, contentType); err != nil {
