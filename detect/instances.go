@@ -11,7 +11,7 @@ import (
 
 // roundGap is how far apart the snapshots of two instances are at most, one
 // after the other, that were taken in one round: a goroutine profile takes ms,
-// and rounds are many seconds apart.
+// and rounds are more seconds apart, which whoever takes them sees to.
 const roundGap = 2 * time.Second
 
 // taken is when the snapshot was taken that a process's numbers are of; zero
@@ -201,6 +201,7 @@ func joinFindings(g []Finding, by map[string]*Pass, round []*Pass) Finding {
 		if slices.Index(Severities, one.Severity) < slices.Index(Severities, f.Severity) {
 			f.Severity = one.Severity
 		}
+		// The stronger of both: what one of them proves of the lock, the others bear out.
 		if Weaker(f.Confidence, one.Confidence) == f.Confidence {
 			f.Confidence = one.Confidence
 		}

@@ -47,7 +47,7 @@ type Bundle struct {
 // Event is something that happened while a bundle was taken.
 type Event struct {
 	At   time.Time
-	Name string // onset, first_timeout, first_kill or phase
+	Name string // such as onset, phase, first_timeout, first_kill or outcome
 	Text string
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -19,7 +20,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/contend/contend/demo/gateway"
 	"github.com/contend/contend/demo/load"
+	"github.com/contend/contend/demo/telemetry"
 	"github.com/contend/contend/detect"
 )
 
@@ -50,8 +53,8 @@ func TestPrometheus(t *testing.T) {
 		t.Skipf("needs a Prometheus server, such as Debian's package: %v", err)
 	}
 	t.Parallel()
-	gateway := startGateway(t, "telemetryblock")
-	instance := strings.TrimPrefix(gateway, "http://")
+	traffic, admin := startGateway(t)
+	instance := strings.TrimPrefix(admin, "http://")
 	server := startPrometheus(t, binary, instance)
 	ask := []string{"--prometheus", server, "--selector", `job="gateway"`, "--clock-factor", clockFactor, "--since"}
 
@@ -60,12 +63,11 @@ func TestPrometheus(t *testing.T) {
 	defer clients.Wait()
 	defer stop()
 	send := func(path string, rate float64, inFlight int) {
-		cfg := load.Config{URL: gateway + path, Rate: rate, Duration: longest, Timeout: 10 * time.Second, MaxInFlight: inFlight}
-		clients.Go(func() {
-			if _, err := load.Run(ctx, cfg); err != nil && !errors.Is(err, context.Canceled) {
-				t.Errorf("load on %s: %v", path, err)
-			}
-		})
+		g, err := load.Start(ctx, load.Config{URL: traffic + path, Phases: load.Constant(rate, longest), Timeout: 10 * time.Second, MaxInFlight: inFlight})
+		if err != nil {
+			t.Fatalf("load on %s: %v", path, err)
+		}
+		clients.Go(func() { g.Wait() })
 	}
 	send("/", 40, 100)
 	send("/healthz", 2, 20)
@@ -75,7 +77,7 @@ func TestPrometheus(t *testing.T) {
 		return err
 	})
 	begin := time.Now()
-	t.Run("errors", func(t *testing.T) { serverErrors(t, server, gateway) })
+	t.Run("errors", func(t *testing.T) { serverErrors(t, server, traffic, admin) })
 	time.Sleep(time.Until(begin.Add(habit)))
 
 	eventually(t, "silence while nobody waits", func() error {
@@ -106,7 +108,7 @@ func TestPrometheus(t *testing.T) {
 		return errors.Join(found(r, "lockwait", want, allow), surged(r, instance), matched(r))
 	})
 	eventually(t, "the lock in series and profiles", func() error {
-		r, err := analyzeJSON(append(ask, "30s", gateway, "--seconds", "1")...)
+		r, err := analyzeJSON(append(ask, "30s", admin, "--seconds", "1")...)
 		if err != nil {
 			return err
 		}
@@ -115,7 +117,7 @@ func TestPrometheus(t *testing.T) {
 }
 
 // serverErrors asks a server what it has no answer to.
-func serverErrors(t *testing.T, server, gateway string) {
+func serverErrors(t *testing.T, server, traffic, admin string) {
 	for _, tt := range []struct {
 		name   string
 		args   []string
@@ -125,7 +127,7 @@ func serverErrors(t *testing.T, server, gateway string) {
 	}{
 		{"selector of another job", []string{"--prometheus", server, "--selector", `job="gatway"`}, exitFailed,
 			[]string{`no series match {job="gatway"}`, "job is one of: gateway"}, "could not look"},
-		{"beside a process", []string{"--prometheus", server, "--selector", `job="gatway"`, "--seconds", "1", gateway}, exitFailed,
+		{"beside a process", []string{"--prometheus", server, "--selector", `job="gatway"`, "--seconds", "1", admin}, exitFailed,
 			[]string{"job is one of: gateway"}, "looked at"},
 		{"label that nothing has", []string{"--prometheus", server, "--selector", `job="gateway",region="eu"`}, exitFailed,
 			[]string{`none has region="eu"`, "no series with the label region"}, "could not look"},
@@ -133,7 +135,7 @@ func serverErrors(t *testing.T, server, gateway string) {
 			[]string{"no data from 2019-12-31T23:00:00Z to 2020-01-01T00:00:00Z or in the 1h10m before"}, "could not look"},
 		{"wrong path", []string{"--prometheus", server + "/mimir"}, exitFailed,
 			[]string{server + "/mimir: ", "404", "no Prometheus API is there", "check the address"}, "could not look"},
-		{"another server", []string{"--prometheus", gateway}, exitFailed,
+		{"another server", []string{"--prometheus", traffic}, exitFailed,
 			[]string{"no answer of a Prometheus API"}, "could not look"},
 		{"wrong scheme", []string{"--prometheus", strings.Replace(server, "http:", "https:", 1)}, exitFailed,
 			[]string{"try http:// in place of https://"}, "could not look"},
@@ -304,32 +306,42 @@ func eventually(t *testing.T, what string, try func() error) {
 	}
 }
 
-// startGateway starts the gateway of a scenario and returns its URL.
-func startGateway(t *testing.T, scenario string) string {
+// startGateway starts a task of the demo whose telemetry is faulty, and returns
+// the URLs of its traffic and of its metrics and profiles.
+func startGateway(t *testing.T) (traffic, admin string) {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "gateway")
-	if out, err := exec.Command("go", "build", "-o", binary, "github.com/contend/contend/demo/record").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	config, err := json.Marshal(gateway.Config{
+		Name: "gateway", Telemetry: telemetry.Config{Kind: "metrics", Faulty: true, Hold: 3 * time.Millisecond},
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	cmd := exec.Command(binary, "-serve", "-scenario", scenario)
-	// The fault uses up to one core and a bit. Of two that is near a limit, and
+	cmd := exec.Command("contend", "demo", "task")
+	// More than the machine has, so that it is no limit that the fault comes near:
 	// blocked or busy would be for the machine to decide.
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=4")
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	start(t, cmd)
+	stdin := start(t, cmd)
+	if _, err := stdin.Write(append(config, '\n')); err != nil {
+		t.Fatalf("send the gateway its configuration: %v", err)
+	}
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
 		t.Fatalf("the gateway prints no address: %v", err)
 	}
-	return strings.TrimSpace(line)
+	var at struct{ URL, Admin string }
+	if err := json.Unmarshal([]byte(line), &at); err != nil {
+		t.Fatalf("the gateway prints %q: %v", line, err)
+	}
+	return at.URL, at.Admin
 }
 
 // start starts a command that ends when its standard input does: at the end of
 // the test, and however else the test's process ends.
-func start(t *testing.T, cmd *exec.Cmd) {
+func start(t *testing.T, cmd *exec.Cmd) io.Writer {
 	t.Helper()
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -344,6 +356,7 @@ func start(t *testing.T, cmd *exec.Cmd) {
 		defer late.Stop()
 		cmd.Wait()
 	})
+	return stdin
 }
 
 // startPrometheus starts a server that scrapes a host as the job gateway, and

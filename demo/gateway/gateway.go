@@ -1,153 +1,173 @@
-// Package gateway is a small HTTP gateway in the manner of many real ones: a
-// goroutine for each request, an upstream that takes a few milliseconds, and
-// telemetry recorded on the request path. Its telemetry can be faulty (see
-// demo/telemetry); everything else is ordinary.
+// Package gateway is a task of the demo's service: a small HTTP gateway in the
+// manner of many real ones, with an upstream that takes a few milliseconds, a
+// cache, perhaps a database, and telemetry recorded on the request path. Each
+// part can be faulty (see Config, Faults and demo/telemetry).
 //
-// Paths: /healthz is a request like any other and passes the same telemetry;
-// /metrics, /metrics/filters and /debug/pprof/ stand beside the request path;
-// every other path is an API call.
+// It listens twice on loopback. On the traffic listener /healthz is its
+// liveness, /readyz its readiness and, where Config.Streams says so, /stream a
+// stream of events; every other path is an API call. On the admin listener
+// stand /metrics, /metrics/filters and /debug/pprof/.
+//
+// Requests are served in one of two ways: by net/http, a goroutine for each
+// (serve.go), or by a fixed number of event loops (loops.go).
 //
 // /metrics has http_requests_in_flight, http_requests_total{code,method,handler}
-// and http_request_duration_seconds{code,handler}, health checks under a handler
-// of their own, and the metrics of the Go runtime and the process, among them
+// and http_request_duration_seconds{code,handler}, what database/sql and the
+// client of the upstream export, and the Go runtime and the process, among them
 // go_sync_mutex_wait_total_seconds_total and process_cpu_seconds_total.
-// /metrics/filters has what the telemetry records. Its registry is another one: a
+// /metrics/filters has what the telemetry exports. Its registry is another one: a
 // scrape of it waits for the lock that faulty telemetry holds, and one of
 // /metrics does not.
 package gateway
 
 import (
 	"context"
-	"errors"
+	"database/sql"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/pprof"
-	"runtime"
+	"regexp"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/contend/contend/demo/telemetry"
 )
 
-// Loopback is where a gateway listens unless told otherwise: a free port that
-// only this machine reaches, since nothing here asks who is calling.
-const Loopback = "127.0.0.1:0"
+// Paths of the traffic listener, and the values of the label handler.
+const (
+	pathAPI     = "/"
+	pathHealth  = "/healthz"
+	pathReady   = "/readyz"
+	pathStreams = "/stream"
+)
 
-// Config says what a gateway is like. Zero values take the defaults.
-type Config struct {
-	FaultyTelemetry bool          // register metrics again for every request
-	Filters         int           // each records two metrics per request; default 100
-	Upstream        time.Duration // how long the upstream takes; default 3 ms
+// statusClientGone is what nginx counts a request under whose client did not
+// wait for the answer. It is no error of the service's.
+const statusClientGone = 499
+
+// gateway is what both ways to serve share.
+type gateway struct {
+	cfg       Config
+	faults    atomic.Pointer[Faults]
+	telemetry telemetry.Recorder
+	buffers   *buffers
+	app       *application
+	db        *sql.DB      // nil: no database is asked
+	upstream  *http.Client // nil: a timer stands for it
+
+	registry, filters *prometheus.Registry
+	metrics           requestMetrics
+
+	inProgress atomic.Int64 // requests that count for admission
+	draining   atomic.Bool
 }
 
-// Gateway handles requests.
-type Gateway struct {
-	telemetry *telemetry.Metrics
-	upstream  time.Duration
-	mux       *http.ServeMux
-}
-
-// New makes a gateway that does not listen yet.
-func New(cfg Config) (*Gateway, error) {
-	if cfg.Filters == 0 {
-		cfg.Filters = 100
+// newGateway makes a gateway that does not listen yet. Its background work ends
+// with ctx.
+func newGateway(ctx context.Context, cfg Config) (*gateway, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
 	}
-	if cfg.Upstream == 0 {
-		cfg.Upstream = 3 * time.Millisecond
+	g := &gateway{
+		cfg:      cfg,
+		buffers:  newBuffers(cfg.Hold),
+		app:      newApplication(),
+		registry: prometheus.NewRegistry(),
+		filters:  prometheus.NewRegistry(),
+		metrics:  newRequestMetrics(),
 	}
-	if cfg.Filters < 0 || cfg.Upstream < 0 {
-		return nil, fmt.Errorf("expected filters and upstream time above zero, saw %d and %v", cfg.Filters, cfg.Upstream)
-	}
-
-	filters := prometheus.NewRegistry()
-	metrics, err := telemetry.New(filters, cfg.Filters, cfg.FaultyTelemetry)
-	if err != nil {
+	g.registry.MustRegister(
+		g.metrics.inFlight, g.metrics.requests, g.metrics.duration,
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		// Without the rules the collector leaves out the lock-wait counter and the
+		// scheduler's latencies; with all metrics a page is twice as long.
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(
+			collectors.MetricsScheduler, collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/sync/`)})),
+	)
+	var err error
+	if g.telemetry, err = telemetry.New(ctx, g.filters, cfg.Telemetry); err != nil {
 		return nil, fmt.Errorf("set up telemetry: %w", err)
 	}
-	inFlight := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "http_requests_in_flight",
-		Help: "Requests that were started and not yet answered.",
-	})
-	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "http_requests_total",
-		Help: "Requests that were answered.",
-	}, []string{"code", "method", "handler"})
-	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "http_request_duration_seconds",
-		Help:    "Time from a request's start to its answer.",
-		Buckets: prometheus.ExponentialBuckets(0.001, 2, 15), // 1 ms to 16 s: from the upstream's time to past any client's time-out
-	}, []string{"code", "handler"})
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(
-		inFlight,
-		requests,
-		duration,
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		// Without the rule the collector leaves out the lock-wait counter.
-		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)),
-	)
-
-	// GET only: the method becomes a label's value, and clients may send any word for it.
-	g := &Gateway{telemetry: metrics, upstream: cfg.Upstream, mux: http.NewServeMux()}
-	handle := func(path string, f http.HandlerFunc) {
-		labels := prometheus.Labels{"handler": path}
-		g.mux.Handle("GET "+path, promhttp.InstrumentHandlerInFlight(inFlight,
-			promhttp.InstrumentHandlerCounter(requests.MustCurryWith(labels),
-				promhttp.InstrumentHandlerDuration(duration.MustCurryWith(labels), f))))
+	if err := g.apply(cfg.Faults); err != nil {
+		return nil, err
 	}
-	handle("/", g.serveAPI)
-	handle("/healthz", g.serveHealth)
-	g.mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	g.mux.Handle("GET /metrics/filters", promhttp.HandlerFor(filters, promhttp.HandlerOpts{}))
-	g.mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	g.mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	if cfg.Upstream != "" {
+		if g.upstream, err = newUpstreamClient(cfg.Upstream, g.registry); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.Pool > 0 {
+		g.db = openDatabase(cfg.Pool, func() time.Duration { return g.faults.Load().Query })
+		context.AfterFunc(ctx, func() { g.db.Close() })
+		g.registry.MustRegister(collectors.NewDBStatsCollector(g.db, "demo"))
+	}
+	go g.app.grow(ctx, g.faults.Load)
 	return g, nil
 }
 
-// ServeHTTP serves one request, whatever its path.
-func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.mux.ServeHTTP(w, r) }
-
-// Serve answers on listener until ctx ends, and then returns nil. It does not
-// wait for requests in progress: under a fault they may never end.
-func (g *Gateway) Serve(ctx context.Context, listener net.Listener) error {
-	server := &http.Server{
-		Handler:           g,
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       time.Minute,
+// apply puts faults in force, in place of those before.
+func (g *gateway) apply(f Faults) error {
+	if err := f.check(); err != nil {
+		return err
 	}
-	stop := context.AfterFunc(ctx, func() { server.Close() })
-	defer stop()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve on %v: %w", listener.Addr(), err)
+	if f.UpstreamTime == 0 {
+		f.UpstreamTime = defaultUpstreamTime
 	}
+	if f.Query == 0 {
+		f.Query = defaultQuery
+	}
+	g.faults.Store(&f)
+	g.app.cache.wedge(f.Wedged)
 	return nil
 }
 
-func (g *Gateway) serveAPI(w http.ResponseWriter, r *http.Request) {
-	start := time.Now()
-	status, answer := http.StatusOK, "ok\n"
-	if err := g.callUpstream(r.Context()); err != nil {
-		status, answer = http.StatusBadGateway, "the upstream did not answer\n"
+// admit reports whether a request may start. One that may must be let go of
+// with leave.
+func (g *gateway) admit() bool {
+	if n := g.inProgress.Add(1); g.cfg.Admission > 0 && n > int64(g.cfg.Admission) {
+		g.inProgress.Add(-1)
+		return false
 	}
-	g.telemetry.Record("api", r.Method, status, time.Since(start))
-	w.WriteHeader(status)
-	io.WriteString(w, answer)
+	return true
 }
 
-func (g *Gateway) serveHealth(w http.ResponseWriter, r *http.Request) {
-	g.telemetry.Record("healthz", r.Method, http.StatusOK, 0)
-	io.WriteString(w, "ok\n")
+func (g *gateway) leave() { g.inProgress.Add(-1) }
+
+// answer is what a client gets.
+type answer struct {
+	status int
+	body   string
 }
 
-// callUpstream stands in for a call to a service behind the gateway; it ends
-// early where the client is gone.
-func (g *Gateway) callUpstream(ctx context.Context) error {
-	timer := time.NewTimer(g.upstream)
+func (a answer) write(w http.ResponseWriter) {
+	w.WriteHeader(a.status)
+	io.WriteString(w, a.body)
+}
+
+var overloaded = answer{http.StatusServiceUnavailable, "too many requests in progress\n"}
+
+// health is the answer to a health check at path.
+func (g *gateway) health(path string) answer {
+	if path == pathReady && g.draining.Load() {
+		return answer{http.StatusServiceUnavailable, "draining\n"}
+	}
+	return answer{http.StatusOK, "ok\n"}
+}
+
+// ask asks the database, where there is one, and then the upstream.
+func (g *gateway) ask(ctx context.Context) error {
+	if g.db != nil {
+		if _, err := g.db.ExecContext(ctx, "SELECT design"); err != nil {
+			return fmt.Errorf("ask the database: %w", err)
+		}
+	}
+	if g.upstream != nil {
+		return g.callUpstream(ctx)
+	}
+	timer := time.NewTimer(g.faults.Load().UpstreamTime)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -157,20 +177,39 @@ func (g *Gateway) callUpstream(ctx context.Context) error {
 	}
 }
 
-// Sampling of lock contention, cheap enough to leave on under the worst fault.
-const (
-	// A block event is recorded for every so many nanoseconds spent blocked, so the
-	// cost follows the number of blocked goroutines and not that of lock calls: 500
-	// waiters make 5,000 events a second whether each waits 5 ms or 500. At one to two
-	// microseconds an event, part of it with the lock in hand, that is below 1 % of a core.
-	blockRate = int(100 * time.Millisecond)
-	// One of so many contended unlocks is recorded. The faulty gateway makes tens of
-	// thousands a second; a hundredth of them still settles shares within a per cent.
-	mutexFraction = 100
-)
+// outcome is the answer to an API call whose client's context is ctx and whose
+// dependencies answered with err.
+func outcome(ctx context.Context, err error) answer {
+	switch {
+	case err == nil:
+		return answer{http.StatusOK, "ok\n"}
+	case ctx.Err() != nil:
+		return answer{status: statusClientGone}
+	}
+	return answer{http.StatusBadGateway, "the upstream did not answer\n"}
+}
 
-// ProfileContention turns on the block and mutex profiles of this process.
-func ProfileContention() {
-	runtime.SetBlockProfileRate(blockRate)
-	runtime.SetMutexProfileFraction(mutexFraction)
+// requestMetrics are what middleware exports of requests.
+type requestMetrics struct {
+	inFlight prometheus.Gauge
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+}
+
+func newRequestMetrics() requestMetrics {
+	return requestMetrics{
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "http_requests_in_flight",
+			Help: "Requests that were started and not yet answered.",
+		}),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "http_requests_total",
+			Help: "Requests that were answered.",
+		}, []string{"code", "method", "handler"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "http_request_duration_seconds",
+			Help:    "Time from a request's start to its answer.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15), // 1 ms to 16 s: from the upstream's time to past any client's time-out
+		}, []string{"code", "handler"}),
+	}
 }

@@ -1,117 +1,81 @@
-// Package telemetry is the gateway's metrics layer: for every request it
-// records what each filter of the gateway did, a counter and a histogram per
-// filter.
+// Package telemetry is the layer of metrics, traces or logs that stands on the
+// gateway's request path: every request passes Record once.
 //
-// It exists in two modes. The fixed one registers its metrics once, at start.
-// The faulty one builds and registers them again on every recording and falls
-// back on the registered ones, as code does that asks a registry for "the
-// counter of this name" on the request path. Each such call takes the
-// registry's one lock for writing, so that all requests of a process queue for
-// it a few hundred times each. Both modes record the same values.
+// Four kinds exist, each faulty or fixed. A faulty layer keeps one lock while it
+// does something slow that takes no CPU, so that all requests of a process queue
+// for that lock while its cores are idle. A fixed one records the same and never
+// waits: what it cannot take at once it drops.
+//
+//	metrics   registers a collector again on every recording, under the lock of
+//	          client_golang's registry; fixed: registered once
+//	exporter  exports each span as it ends, under the lock of OpenTelemetry's
+//	          simple span processor; fixed: in batches, from a queue that drops
+//	sampler   asks a slow quota under a mutex; fixed: atomic counters
+//	logger    writes each line to a slow sink under the lock of the standard
+//	          library's logger; fixed: through a buffer that drops
 package telemetry
 
 import (
-	"errors"
+	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics is the set of instruments of one gateway.
-type Metrics struct {
-	registry prometheus.Registerer
-	faulty   bool
-	requests []*prometheus.CounterVec   // by filter
-	seconds  []*prometheus.HistogramVec // by filter
+// Kinds of telemetry.
+const (
+	KindMetrics  = "metrics"
+	KindExporter = "exporter"
+	KindSampler  = "sampler"
+	KindLogger   = "logger"
+	KindNone     = "none" // turned off, as in load tests that are to be cheap
+)
+
+// Config says which telemetry a gateway has. In JSON, Hold is in nanoseconds.
+type Config struct {
+	Kind   string        // one of the kinds above; "" is metrics
+	Faulty bool          // keep the lock while something slow is done
+	Hold   time.Duration // how long the slow thing takes for each recording, without CPU; default 3 ms
 }
 
-// New registers a counter and a histogram for each of so many filters in
-// registry. With faulty, Record registers them again each time. It fails where
-// the registry already has different metrics of the same names.
-func New(registry prometheus.Registerer, filters int, faulty bool) (*Metrics, error) {
-	m := &Metrics{registry: registry, faulty: faulty}
-	for i := range filters {
-		requests, err := register(registry, newRequests(i))
-		if err != nil {
-			return nil, fmt.Errorf("register the counter of filter %d: %w", i, err)
-		}
-		seconds, err := register(registry, newSeconds(i))
-		if err != nil {
-			return nil, fmt.Errorf("register the histogram of filter %d: %w", i, err)
-		}
-		m.requests = append(m.requests, requests)
-		m.seconds = append(m.seconds, seconds)
+// defaultHold lets a process record 333 requests a second: of four tasks that
+// share 500 requests/s each has room, and at three times that none.
+const defaultHold = 3 * time.Millisecond
+
+// Recorder records requests. Many goroutines may use it at once.
+type Recorder interface {
+	// Record takes one request that was answered with status and took elapsed
+	// until now. Route comes from a small set: it becomes a label's value.
+	Record(route, method string, status int, elapsed time.Duration)
+}
+
+// New makes the telemetry that cfg describes. What it exports about itself it
+// registers in registry, which must not have metrics of the same names. Its
+// background work ends with ctx.
+func New(ctx context.Context, registry prometheus.Registerer, cfg Config) (Recorder, error) {
+	if cfg.Hold < 0 {
+		return nil, fmt.Errorf("expected a hold of 0 or more, saw %v", cfg.Hold)
 	}
-	return m, nil
-}
-
-// Record counts one request, which took so long until now, in every filter.
-func (m *Metrics) Record(route, method string, status int, elapsed time.Duration) {
-	code := strconv.Itoa(status)
-	for i := range m.requests {
-		m.filterRequests(i).WithLabelValues(route, method, code).Inc()
-		m.filterSeconds(i).WithLabelValues(route, method, code).Observe(elapsed.Seconds())
+	if cfg.Hold == 0 {
+		cfg.Hold = defaultHold
 	}
-}
-
-func (m *Metrics) filterRequests(i int) *prometheus.CounterVec {
-	if m.faulty {
-		if again, err := register(m.registry, newRequests(i)); err == nil {
-			return again
-		}
+	switch cfg.Kind {
+	case KindMetrics, "":
+		return newFilters(registry, cfg)
+	case KindExporter:
+		return newTracer(ctx, cfg), nil
+	case KindSampler:
+		return newSampler(registry, cfg)
+	case KindLogger:
+		return newLogger(ctx, registry, cfg)
+	case KindNone:
+		return nothing{}, nil
 	}
-	return m.requests[i]
+	return nil, fmt.Errorf("expected telemetry of kind %s, %s, %s, %s or %s, saw %q", KindMetrics, KindExporter, KindSampler, KindLogger, KindNone, cfg.Kind)
 }
 
-func (m *Metrics) filterSeconds(i int) *prometheus.HistogramVec {
-	if m.faulty {
-		if again, err := register(m.registry, newSeconds(i)); err == nil {
-			return again
-		}
-	}
-	return m.seconds[i]
-}
+// nothing records nothing.
+type nothing struct{}
 
-// labels and place are what such metrics commonly carry. They cost a correct
-// program nothing; one that describes its metrics anew each time pays for every
-// label, since a description is sorted, checked and hashed.
-var labels = []string{"route", "method", "code"}
-
-func place() prometheus.Labels {
-	return prometheus.Labels{"service": "gateway", "region": "eu-1"}
-}
-
-func newRequests(filter int) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name:        fmt.Sprintf("gateway_filter_%03d_requests_total", filter),
-		Help:        "Requests that passed this filter.",
-		ConstLabels: place(),
-	}, labels)
-}
-
-func newSeconds(filter int) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:        fmt.Sprintf("gateway_filter_%03d_seconds", filter),
-		Help:        "Time from the request's start until this filter was done.",
-		ConstLabels: place(),
-		// Few buckets: a page of /metrics has one line for each, times filters and routes.
-		Buckets: []float64{0.01, 0.1, 1},
-	}, labels)
-}
-
-// register returns the collector that the registry holds for c: c itself, or
-// the equal one that was there before.
-func register[C prometheus.Collector](registry prometheus.Registerer, c C) (C, error) {
-	err := registry.Register(c)
-	var already prometheus.AlreadyRegisteredError
-	if errors.As(err, &already) {
-		existing, ok := already.ExistingCollector.(C)
-		if !ok {
-			return c, fmt.Errorf("expected the registered collector to be a %T, saw a %T", c, already.ExistingCollector)
-		}
-		return existing, nil
-	}
-	return c, err
-}
+func (nothing) Record(string, string, int, time.Duration) {}

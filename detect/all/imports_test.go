@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -13,15 +14,16 @@ import (
 const module = "github.com/contend/contend"
 
 type listed struct {
-	ImportPath string
-	Imports    []string
-	Deps       []string
+	ImportPath                string
+	Imports                   []string
+	TestImports, XTestImports []string
+	Deps                      []string // of the package without its tests
 }
 
 // packages lists the module's packages with what they import.
 func packages(t *testing.T) []listed {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", module+"/...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports,Deps", module+"/...")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -48,7 +50,8 @@ func packages(t *testing.T) []listed {
 var notDetectors = map[string]bool{"all": true, "report": true, "contendtest": true}
 
 // layer says where a package stands: 0 ingest, 1 detect, 2 what takes detectors
-// or a report, 3 the list of all detectors, 4 commands. Imports point to a lower layer.
+// or a report, 3 the list of all detectors, 4 commands. Imports point to a lower
+// layer. The demo stands apart: -1.
 func layer(path string) (int, string) {
 	rel := strings.TrimPrefix(path, module+"/")
 	top, rest, _ := strings.Cut(rel, "/")
@@ -66,28 +69,43 @@ func layer(path string) (int, string) {
 	case top == "cmd":
 		return 4, ""
 	}
-	return -1, "" // demo
+	return -1, ""
 }
 
 func TestImportsPointOneWay(t *testing.T) {
 	t.Parallel()
+	demo := 0
 	for _, p := range packages(t) {
 		from, self := layer(p.ImportPath)
+		if from == -1 {
+			demo++
+			if !strings.HasPrefix(p.ImportPath, module+"/demo/") {
+				t.Errorf("%s is in none of cmd, dashboards, demo, detect, ingest and rules", p.ImportPath)
+			}
+			// A stranger's service, also in its tests.
+			for _, imp := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+				if strings.HasPrefix(imp, module+"/") && !strings.HasPrefix(imp, module+"/demo/") {
+					t.Errorf("%s is the demo's, a stranger's service, and imports %s", p.ImportPath, imp)
+				}
+			}
+			continue
+		}
 		for _, imp := range p.Imports {
 			if !strings.HasPrefix(imp, module+"/") {
 				continue
 			}
 			to, other := layer(imp)
 			switch {
-			case from == -1 && to != -1:
-				t.Errorf("%s is the demo's, a stranger's service, and imports %s", p.ImportPath, imp)
-			case from == -1:
-			case to == -1 && from != 4:
-				t.Errorf("%s imports the demo's %s", p.ImportPath, imp)
+			case to == -1 && from == 4:
+			case to == -1:
+				t.Errorf("%s imports the demo's %s, as only commands and tests may", p.ImportPath, imp)
 			case from < to, from == to && self != other:
 				t.Errorf("%s imports %s: imports point from cmd to detectors, report and rules, to detect, to ingest", p.ImportPath, imp)
 			}
 		}
+	}
+	if demo == 0 {
+		t.Error("found no package of the demo")
 	}
 }
 

@@ -52,7 +52,7 @@ func TestTogether(t *testing.T) {
 	for _, s := range v.Story {
 		story = append(story, s.At.Sub(contendtest.Start).String()+" "+s.Detector)
 	}
-	if want := []string{"55m15s herd", "55m30s inflightcpu", "55m45s lockwait", "56m30s healthcheck", "59m0s telemetryblock"}; !slices.Equal(story, want) {
+	if want := []string{"55m0s herd", "55m30s inflightcpu", "55m45s lockwait", "56m30s healthcheck", "59m0s telemetryblock"}; !slices.Equal(story, want) {
 		t.Errorf("story %q, want %q", story, want)
 	}
 	for _, f := range r.Findings {

@@ -166,7 +166,11 @@ func places(v *detect.View, all bool) map[string]*place {
 func parks(c *detect.Crowd) bool {
 	switch c.Wait.Kind {
 	case stacks.Chan, stacks.Select, stacks.Cond, stacks.Unknown:
-		return true
+		// After its handler a connection waits, at a condition, for a read to be given
+		// up: briefly, but for long where the CPU is short. Elsewhere a type of the
+		// name says nothing of what such a wait is for.
+		site := c.Site()
+		return site.Package != "net/http" || !clientConnection(site)
 	case stacks.Idle:
 		return !clientConnection(c.Site())
 	}
@@ -178,7 +182,8 @@ func parks(c *detect.Crowd) bool {
 func clientConnection(f *stacks.Frame) bool {
 	switch f.Package {
 	case "net/http":
-		return f.Type == "conn" || f.Type == "connReader" || f.Type == "http2serverConn" || f.Type == "body" || f.Type == "Server"
+		// Where a client connects and sends nothing, it stands in the function that reads a request.
+		return f.Name == "readRequest" || f.Type == "conn" || f.Type == "connReader" || f.Type == "http2serverConn" || f.Type == "body" || f.Type == "Server"
 	case "os/signal":
 		return true
 	}

@@ -87,6 +87,29 @@ func TestGoroutineleak(t *testing.T) {
 				5000 IO wait: internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*conn).Read < net/http.(*connReader).Read < bufio.(*Reader).fill < bufio.(*Reader).Peek < net/http.(*conn).serve | net/http.(*Server).Serve`,
 		},
 		{
+			Name:    "near-miss: connections on which nothing was asked yet, more in each dump",
+			Earlier: "3 select: main.loop | main.main",
+			Dump: `
+				3 select: main.loop | main.main
+				5000 IO wait: internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*conn).Read < net/http.(*connReader).Read < bufio.(*Reader).fill < bufio.(*Reader).ReadSlice < bufio.(*Reader).ReadLine < net/textproto.(*Reader).readLineSlice < net/textproto.(*Reader).ReadLine < net/http.readRequest < net/http.(*conn).readRequest < net/http.(*conn).serve | net/http.(*Server).Serve`,
+		},
+		{
+			Name:    "near-miss: connections whose handler has returned, on a process short of CPU",
+			Earlier: "3 select: main.loop | main.main",
+			Dump: `
+				3 select: main.loop | main.main
+				5000 sync.Cond.Wait: sync.(*Cond).Wait < net/http.(*connReader).abortPendingRead < net/http.(*conn).serve | net/http.(*Server).Serve`,
+		},
+		{
+			Name:    "a server's own loops, of the name that connections have",
+			Earlier: "3 select: main.loop | main.main",
+			Dump: `
+				3 select: main.loop | main.main
+				500 chan receive: main.(*Server).watch | main.(*Server).handle`,
+			Verdict: "goroutineleak",
+			Want:    []contendtest.Want{{Detector: "goroutineleak", Function: "main.(*Server).watch", Blocked: 500, Confidence: detect.High}},
+		},
+		{
 			Name: "near-miss: a crowd at a lock is not parked for good",
 			Dump: `
 				3000 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < main.(*cache).get(0xc000100000) < HANDLER`,

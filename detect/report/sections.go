@@ -305,15 +305,34 @@ func (p *page) notes(s style, title string, list []note) {
 // do not fill the screen.
 func (p *page) limitEach(list []note) (kept []note, hidden int) {
 	seen := map[string]int{}
+	most := p.top
+	const few = 3 // processes whose notes fit beside each other on a screen
+	if len(processesOf(list)) > few {
+		most = min(most, 1) // 0 is still all
+	}
 	for _, n := range list {
 		name := n.detectors[0]
-		if seen[name]++; p.top > 0 && seen[name] > p.top {
+		if seen[name]++; most > 0 && seen[name] > most {
 			hidden++
 			continue
 		}
 		kept = append(kept, n)
 	}
 	return kept, hidden
+}
+
+// processesOf are the processes, and not the jobs, that notes are of.
+func processesOf(list []note) map[string]bool {
+	all := map[string]bool{}
+	for _, n := range list {
+		if n.jobs > 0 {
+			continue
+		}
+		for _, process := range n.processes {
+			all[process] = true
+		}
+	}
+	return all
 }
 
 // joined merges the notes of one key into the first of them.

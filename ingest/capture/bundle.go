@@ -49,7 +49,7 @@ type Taken struct {
 // files do not say.
 type Event struct {
 	At   time.Time `json:"at"`   // UTC
-	Name string    `json:"name"` // onset, first_timeout, first_kill or phase
+	Name string    `json:"name"` // such as onset, phase, first_timeout, first_kill or outcome
 	Text string    `json:"text,omitempty"`
 }
 

@@ -1,0 +1,135 @@
+package load
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+func TestExpected(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		phases []Phase
+		want   float64 // below 0: an error
+	}{
+		{"constant", Constant(100, time.Second), 100},
+		{"up and down", []Phase{{2 * time.Second, 0, 100}, {time.Second, 100, 50}}, 175},
+		{"nothing arrives", Constant(0, time.Second), 0},
+		{"longest", []Phase{{maxDuration - 1, 0, 0}, {1, 0, 0}}, 0},
+		{"most", Constant(MaxCalls, time.Second), MaxCalls},
+		{"above the most", Constant(MaxCalls+1, time.Second), -1},
+		{"none", nil, -1},
+		{"negative rate", Constant(-1, time.Second), -1},
+		{"rate that is no number", []Phase{{time.Second, 1, math.NaN()}}, -1},
+		{"infinite rate", Constant(math.Inf(1), time.Second), -1},
+		{"no duration", Constant(1, 0), -1},
+		{"too long", []Phase{{maxDuration, 0, 0}, {1, 0, 0}}, -1},
+	} {
+		got, err := expected(test.phases)
+		if (err != nil) != (test.want < 0) || err == nil && got != test.want {
+			t.Errorf("%s: got %v and error %v, want %v", test.name, got, err, test.want)
+		}
+	}
+}
+
+// TestScheduleInverts checks every arrival against the integral of the rate,
+// which must have grown by the same random number.
+func TestScheduleInverts(t *testing.T) {
+	t.Parallel()
+	phases := []Phase{
+		{2 * time.Second, 100, 100}, {time.Second, 100, 500}, {time.Second, 0, 0},
+		{time.Second, 500, 0}, {500 * time.Millisecond, 0, 40}, {time.Second, 10, 10.000001},
+	}
+	integral := func(at float64) (calls float64) {
+		for _, p := range phases {
+			x := min(at, p.For.Seconds())
+			calls += p.From*x + (p.To-p.From)*x*x/(2*p.For.Seconds())
+			at -= x
+		}
+		return calls
+	}
+	s := schedule{phases: phases, random: rand.New(rand.NewPCG(7, 0))}
+	random := rand.New(rand.NewPCG(7, 0))
+	n, mass := 0, random.ExpFloat64()
+	for ; ; n++ {
+		at, more := s.next()
+		if !more {
+			if at != 6500*time.Millisecond || integral(6.5) > mass {
+				t.Errorf("it ends at %v after %d, expected another at %v", at, n, mass)
+			}
+			break
+		}
+		if got := integral(at.Seconds()); math.Abs(got-mass) > 1e-4 {
+			t.Fatalf("arrival %d at %v has %v expected before it, want %v", n, at, got, mass)
+		}
+		mass += random.ExpFloat64()
+	}
+	if want := integral(6.5); math.Abs(float64(n)-want) > 4*math.Sqrt(want) {
+		t.Errorf("%d arrivals, want about %v", n, want)
+	}
+}
+
+func TestScheduleOfNothing(t *testing.T) {
+	t.Parallel()
+	s := schedule{phases: Constant(0, time.Second), random: rand.New(rand.NewPCG(1, 0))}
+	if at, more := s.next(); more || at != time.Second {
+		t.Errorf("got %v, %v; want the end", at, more)
+	}
+}
+
+func TestVisitorsCalls(t *testing.T) {
+	t.Parallel()
+	v := Visitors{Calls: [2]int{4, 6}, Jitter: time.Second, Spread: 100 * time.Millisecond}
+	a, b := rand.New(rand.NewPCG(1, 1)), rand.New(rand.NewPCG(1, 1))
+	seen := map[int]bool{}
+	late := 0
+	for range 200 {
+		calls, again := v.calls(a), v.calls(b)
+		seen[len(calls)] = true
+		for i, after := range calls {
+			if after != again[i] {
+				t.Fatalf("the same seed gives %v and %v", calls, again)
+			}
+			if i > 0 && (after < calls[i-1] || after-calls[0] > v.Spread) {
+				t.Fatalf("calls %v, want them in order within %v", calls, v.Spread)
+			}
+		}
+		if calls[0] > v.Jitter/2 {
+			late++
+		}
+	}
+	if len(seen) != 3 || !seen[4] || !seen[5] || !seen[6] {
+		t.Errorf("numbers of calls %v, want 4, 5 and 6", seen)
+	}
+	if late < 60 || late > 140 {
+		t.Errorf("%d of 200 visitors begin after half of the jitter, want about half", late)
+	}
+	at := Visitors{Calls: [2]int{2, 2}}.calls(a)
+	if len(at) != 2 || at[0] != 0 || at[1] != 0 {
+		t.Errorf("without jitter and spread: %v, want two at once", at)
+	}
+}
+
+func TestVisitorsRequest(t *testing.T) {
+	t.Parallel()
+	valid := Visitors{PerSecond: 1, Asset: "http://127.0.0.1:1/panel.js", Calls: [2]int{4, 6}}
+	for name, change := range map[string]func(*Visitors){
+		"valid":                   func(*Visitors) {},
+		"no rate":                 func(v *Visitors) { v.PerSecond = 0 },
+		"rate that is no number":  func(v *Visitors) { v.PerSecond = math.NaN() },
+		"most before the fewest":  func(v *Visitors) { v.Calls = [2]int{6, 4} },
+		"too many calls":          func(v *Visitors) { v.Calls[1] = maxCallsEach + 1 },
+		"negative jitter":         func(v *Visitors) { v.Jitter = -1 },
+		"no address":              func(v *Visitors) { v.Asset = "" },
+		"address without a host":  func(v *Visitors) { v.Asset = "/panel.js" },
+		"address of other scheme": func(v *Visitors) { v.Asset = "ftp://127.0.0.1/" },
+	} {
+		v := valid
+		change(&v)
+		if _, err := v.request(); (err != nil) != (name != "valid") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
