@@ -13,7 +13,7 @@ import (
 type Signal struct {
 	Alert string // the alert's name: "ContendHerd"
 	Title string // one line: what it means that it fires
-	// Expr is PromQL with {{spans}} (series.Timing). Its result has job and
+	// Expr is PromQL with {{spans}} (series.Timing) and Limits. Its result has job and
 	// instance: the condition holds where there is one, which says more than its value.
 	Expr string
 	// Unless are the look-alikes: where one of them holds, the condition is not
@@ -22,8 +22,11 @@ type Signal struct {
 	// For and KeepFiring are spans; "" is none.
 	For, KeepFiring string
 	Severity        Severity
-	Value           string // what the value of Expr is, with its unit
-	Thresholds      string // where the numbers in Expr come from
+	// Page is set where somebody is to be woken: of what users feel, and never
+	// of a cause beside it, so that an incident is one page.
+	Page       bool
+	Value      string // what the value of Expr is, with its unit
+	Thresholds string // where the numbers in Expr come from
 }
 
 // LookAlike is what has the same signature and another meaning.

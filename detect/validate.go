@@ -102,6 +102,9 @@ func (s *Signal) validate() error {
 	default:
 		return fmt.Errorf("expected a severity, saw %q", s.Severity)
 	}
+	if err := s.validateLimits(); err != nil {
+		return err
+	}
 	timing := series.Timing{Interval: 15 * time.Second}
 	for _, span := range [...]string{s.For, s.KeepFiring} {
 		if span == "" {

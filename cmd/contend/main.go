@@ -101,7 +101,7 @@ names the lock, pool or dependency, the function that waits, and who holds it up
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2 // cobra's own default, which it sets only on its own path
-	root.AddCommand(analyzeCommand(), captureCommand(), explainCommand(), demoCommand(), versionCommand())
+	root.AddCommand(analyzeCommand(), captureCommand(), explainCommand(), demoCommand(), rulesCommand(), dashboardsCommand(), versionCommand())
 	return root
 }
 

@@ -362,15 +362,19 @@ func start(t *testing.T, cmd *exec.Cmd) io.Writer {
 // startPrometheus starts a server that scrapes a host as the job gateway, and
 // returns its URL.
 func startPrometheus(t *testing.T, binary, host string) string {
-	t.Helper()
-	dir := t.TempDir()
-	configFile, logFile := filepath.Join(dir, "prometheus.yml"), filepath.Join(dir, "log")
-	config := fmt.Sprintf(`
+	return startServer(t, binary, fmt.Sprintf(`
 global: {scrape_interval: 250ms, scrape_timeout: 250ms}
 scrape_configs:
 - job_name: gateway
   static_configs: [{targets: [%q]}]
-`, host)
+`, host))
+}
+
+// startServer starts a Prometheus server and returns its URL.
+func startServer(t *testing.T, binary, config string) string {
+	t.Helper()
+	dir := t.TempDir()
+	configFile, logFile := filepath.Join(dir, "prometheus.yml"), filepath.Join(dir, "log")
 	if err := os.WriteFile(configFile, []byte(config), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -84,18 +84,11 @@ func (f *seriesFlags) check(cmd *cobra.Command) error {
 
 // read finds the signals in a bundle's series or on the server.
 func (f *seriesFlags) read(ctx context.Context, b *ingest.Bundle, client *http.Client, progress func(string)) error {
-	opt := ingest.SeriesOptions{Since: f.since.d, Until: f.until.t}
-	opt.Collect = series.CollectOptions{Selector: f.selector, Overrides: map[string]string{}, Progress: progress}
-	if f.selector == "" {
-		opt.Collect.Selector = f.mapping.Selector
-	}
-	opt.Collect.HealthRoutes = f.mapping.HealthRoutes
-	opt.Collect.Factor = float64(f.factor.value)
-	maps.Copy(opt.Collect.Overrides, f.mapping.Signals)
+	opt := ingest.SeriesOptions{Since: f.since.d, Until: f.until.t, Collect: f.collect()}
+	opt.Collect.Progress = progress
 	if f.configFile != "" {
 		opt.Notes = append(opt.Notes, fmt.Sprintf("read %s: selector %q, %d signals", f.configFile, f.mapping.Selector, len(f.mapping.Signals)))
 	}
-	maps.Copy(opt.Collect.Overrides, f.overrides)
 	if f.prometheus != "" {
 		api, err := promapi.New(f.prometheus, client, promapi.Options{Progress: progress})
 		if err != nil {
@@ -108,6 +101,19 @@ func (f *seriesFlags) read(ctx context.Context, b *ingest.Bundle, client *http.C
 	}
 	b.ReadSeries(ctx, opt)
 	return nil
+}
+
+// collect is which series are looked at, of the flags and contend.yaml: flags win.
+func (f *seriesFlags) collect() series.CollectOptions {
+	opt := series.CollectOptions{
+		Selector: f.selector, HealthRoutes: f.mapping.HealthRoutes, Factor: float64(f.factor.value), Overrides: map[string]string{},
+	}
+	if f.selector == "" {
+		opt.Selector = f.mapping.Selector
+	}
+	maps.Copy(opt.Overrides, f.mapping.Signals)
+	maps.Copy(opt.Overrides, f.overrides)
+	return opt
 }
 
 func (f *seriesFlags) loadConfig() (series.Config, error) {

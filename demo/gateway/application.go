@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"crypto/sha256"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,7 +42,10 @@ func (a *application) work(f Faults) {
 		churn(f.Garbage)
 	}
 	if f.CPU > 0 {
-		compute(int(f.CPU.Seconds() * 1000 * float64(a.rounds)))
+		for range f.CPU / time.Millisecond {
+			compute(a.rounds)
+			runtime.Gosched() // as code that waits and allocates between does; the runtime's own turns are 10 ms
+		}
 	}
 }
 

@@ -85,13 +85,12 @@ func downstream() play.Scenario {
 }
 
 // cpubound is one task with one thread, so that the other core is left for
-// those who ask it: 40 requests a second of 40 ms are half more than it can do.
-// Each takes several of the runtime's turns of 10 ms: one that took less than a
-// turn would end in it, and the rest would queue where the service does not see them.
+// those who ask it: 28 requests a second of 40 ms are an eighth more than it can
+// do. With far more of them its metrics would not be answered in time either.
 func cpubound() play.Scenario {
 	s := sudden("cpubound", "every request computes for 40 ms, more than the one CPU can do", 28*second, gateway.Faults{CPU: 40 * ms})
 	s.Fleet.Tasks, s.Fleet.Threads = 1, 1
-	s.Load = load.Constant(40, s.Length)
+	s.Load = load.Constant(28, s.Length)
 	return s
 }
 

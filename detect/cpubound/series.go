@@ -10,11 +10,11 @@ var signals = []detect.Signal{{
 	Alert: "ContendCPUBound",
 	Title: "the process is at its CPU limit and its requests queue",
 	// High CPU alone is a machine well used: something must get slower by it.
-	Expr: `(contend:cpu > 0.9 * contend:cpu_limit or (contend:cpu and contend:cpu_throttled > 0.5))
-and (contend:inflight > 2 * contend:inflight:baseline and contend:inflight >= 5
+	Expr: `(contend:cpu > {{share=0.9}} * contend:cpu_limit or (contend:cpu and contend:cpu_throttled > {{throttled=0.5}}))
+and (contend:inflight > {{growth=2}} * contend:inflight:baseline and contend:inflight >= {{inflight=5}}
   or contend:cpu_wait > 0.2 * contend:inflight and contend:cpu_wait >= 3
-  or contend:latency > 2 * contend:latency:baseline
-  or (contend:cpu_throttled > 0.5 unless contend:inflight unless contend:latency))`,
+  or contend:latency > {{growth=2}} * contend:latency:baseline
+  or (contend:cpu_throttled > {{throttled=0.5}} unless contend:inflight unless contend:latency))`,
 	For:        "2x,30s",
 	KeepFiring: "8x,2m",
 	Severity:   detect.Warning,

@@ -10,9 +10,9 @@ import (
 var signals = []detect.Signal{{
 	Alert: "ContendDownstream",
 	Title: "most requests in flight wait for a dependency, and longer than they did",
-	Expr: `contend:dependency_wait >= 5
-and contend:dependency_wait > 2 * contend:dependency_wait:baseline
-and (contend:dependency_wait > 0.5 * contend:inflight or contend:dependency_wait unless contend:inflight)`,
+	Expr: `contend:dependency_wait >= {{waiting=5}}
+and contend:dependency_wait > {{growth=2}} * contend:dependency_wait:baseline
+and (contend:dependency_wait > {{share=0.5}} * contend:inflight or contend:dependency_wait unless contend:inflight)`,
 	Unless: []detect.LookAlike{
 		{Name: "more calls to a dependency that is as fast as before", Expr: "contend:dependency_latency < 2 * contend:dependency_latency:baseline"},
 		detect.Unaffected, detect.CPUCameToLimit,

@@ -26,19 +26,20 @@ var Detector = &detect.Detector{
 		{
 			Alert: "ContendHealthCheckSlow",
 			Title: "health checks take half of their timeout or far more than they did",
-			Expr: `contend:health_latency > 0.5 * contend:health_timeout
-or (contend:health_latency > 0.2 and contend:health_latency > 5 * contend:health_latency:baseline unless contend:health_timeout)
-or (contend:health_latency > 0.5 unless contend:health_timeout unless contend:health_latency:baseline)`,
+			Expr: `contend:health_latency > {{share=0.5}} * contend:health_timeout
+or (contend:health_latency > {{seconds=0.2}} and contend:health_latency > {{growth=5}} * contend:health_latency:baseline unless contend:health_timeout)
+or (contend:health_latency > {{seconds_without_history=0.5}} unless contend:health_timeout unless contend:health_latency:baseline)`,
 			For:        "2x",
 			KeepFiring: "8x,2m",
 			Severity:   detect.Critical,
+			Page:       true,
 			Value:      "seconds of a health check",
 			Thresholds: "half of the timeout where it is exported; else 0.2 s and five times the baseline: a fifth of the one second that Kubernetes gives a probe by default, for a handler that has next to nothing to do; without history, half of that second",
 		},
 		{
 			Alert: "ContendHealthCheckFailing",
 			Title: "health checks of instances that are no longer starting fail",
-			Expr:  "contend:health_failures * {{s:4x,1m}} >= 2",
+			Expr:  "contend:health_failures * {{s:4x,1m}} >= {{failures=2}}",
 			Unless: []detect.LookAlike{{
 				Name: "an instance that is starting: it fails its checks until it is ready",
 				Expr: "contend:age < {{s:5m}}",
@@ -46,6 +47,7 @@ or (contend:health_latency > 0.5 unless contend:health_timeout unless contend:he
 			For:        "8x,2m",
 			KeepFiring: "8x,2m",
 			Severity:   detect.Critical,
+			Page:       true,
 			Value:      "failed health checks in a window of four scrapes",
 			Thresholds: "two in each window for two minutes: an instance that is well fails none, a single failure is in one window, one that is drained fails them for less",
 		},

@@ -28,10 +28,10 @@ var Detector = &detect.Detector{
 		// be of some time and of a job that was serving (ten requests in a window), not of a
 		// start. 30 requests more than twice the peak in a window are no accident of few.
 		Expr: `contend:arrivals
-and on (job) (sum by (job) (contend:arrivals) > 2 * contend:arrivals:peak)
+and on (job) (sum by (job) (contend:arrivals) > {{factor=2}} * contend:arrivals:peak)
 and on (job) (contend:arrivals:peak > 10 / {{s:4x,1m}})
-and on (job) (sum by (job) (contend:arrivals) - 2 * contend:arrivals:peak > 30 / {{s:4x,1m}})
-and on (job) (avg by (job) (contend:arrivals) > 2 * contend:arrivals:mean_peak)`,
+and on (job) (sum by (job) (contend:arrivals) - {{factor=2}} * contend:arrivals:peak > {{requests=30}} / {{s:4x,1m}})
+and on (job) (avg by (job) (contend:arrivals) > {{factor=2}} * contend:arrivals:mean_peak)`,
 		Unless: []detect.LookAlike{{
 			Name: "requests that were held up and finish together: completions stand for arrivals here, since nothing counts those that begin",
 			Expr: "contend:completions == contend:arrivals and contend:latency > 2 * contend:latency:baseline unless contend:inflight",

@@ -24,9 +24,9 @@ var Detector = &detect.Detector{
 		Title: "requests are started and not completed while errors stay flat",
 		// What is in flight less what of it finishes (Little: completions times
 		// their time). Where nothing finishes there is no time, and all of it is left.
-		Expr: `(contend:inflight - (contend:completions * contend:latency or 0 * contend:inflight)) > 0.5 * contend:inflight
-and contend:inflight >= 10
-and contend:inflight > 3 * contend:inflight:baseline
+		Expr: `(contend:inflight - (contend:completions * contend:latency or 0 * contend:inflight)) > {{share=0.5}} * contend:inflight
+and contend:inflight >= {{inflight=10}}
+and contend:inflight > {{growth=3}} * contend:inflight:baseline
 and (contend:latency:baseline or contend:completions:baseline > 0 and contend:completions == 0)`,
 		Unless: []detect.LookAlike{
 			{Name: "requests that fail: an error rate sees it", Expr: "contend:errors > 0.05 * contend:completions and contend:errors > 0.1"},

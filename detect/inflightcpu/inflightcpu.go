@@ -25,10 +25,10 @@ var Detector = &detect.Detector{
 		// The second form is for a service without any history, such as one that
 		// was born broken: fifty in flight per busy core, and three times what it had half an
 		// hour ago at the least.
-		Expr: `(contend:inflight_per_cpu > 3 * contend:inflight_per_cpu:baseline
-  and contend:inflight >= 5 and contend:inflight > 2 * contend:inflight:baseline)
+		Expr: `(contend:inflight_per_cpu > {{ratio=3}} * contend:inflight_per_cpu:baseline
+  and contend:inflight >= {{inflight=5}} and contend:inflight > {{growth=2}} * contend:inflight:baseline)
 or
-(contend:inflight_per_cpu > 50 and contend:inflight >= 50
+(contend:inflight_per_cpu > {{ratio_without_history=50}} and contend:inflight >= 50
   and contend:inflight > 3 * min_over_time(contend:inflight[{{30m}}])
   unless contend:inflight_per_cpu:baseline)`,
 		Unless: []detect.LookAlike{
@@ -37,6 +37,7 @@ or
 		For:        "2x",
 		KeepFiring: "8x,2m",
 		Severity:   detect.Critical,
+		Page:       true,
 		Value:      "requests in flight per busy core",
 		Thresholds: "three times the median hour: on simulated fleets a threefold rise of traffic, cold caches and deploys stay below two once what finishes is accounted for, and every blocked service passes ten; five in flight, since below that a ratio is noise",
 	}},

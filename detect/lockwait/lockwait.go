@@ -22,8 +22,8 @@ var Detector = &detect.Detector{
 	Signals: []detect.Signal{{
 		Alert: "ContendLockWait",
 		Title: "a material share of the requests in flight waits for locks of the process",
-		Expr: `contend:lock_wait >= 3
-and (contend:lock_wait > 0.2 * contend:inflight or (contend:lock_wait >= 5 unless contend:inflight))`,
+		Expr: `contend:lock_wait >= {{waiting=3}}
+and (contend:lock_wait > {{share=0.2}} * contend:inflight or (contend:lock_wait >= 5 unless contend:inflight))`,
 		Unless:     []detect.LookAlike{detect.Unaffected},
 		For:        "2x,30s",
 		KeepFiring: "8x,2m",

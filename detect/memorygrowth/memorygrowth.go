@@ -22,10 +22,10 @@ var Detector = &detect.Detector{
 	Signals: []detect.Signal{{
 		Alert: "ContendMemoryGrowth",
 		Title: "memory reaches its limit within five minutes at this pace, with requests or connections piling up",
-		Expr: `contend:memory / contend:memory_limit > 0.5
+		Expr: `contend:memory / contend:memory_limit > {{share=0.5}}
 and predict_linear(contend:memory[{{8x,2m}}], {{s:5m}}) > contend:memory_limit
-and (contend:inflight > 1.5 * contend:inflight:baseline and contend:inflight >= 5
-  or contend:connections > 1.5 * contend:connections:baseline
+and (contend:inflight > {{growth=1.5}} * contend:inflight:baseline and contend:inflight >= {{inflight=5}}
+  or contend:connections > {{growth=1.5}} * contend:connections:baseline
   or contend:memory unless contend:inflight unless contend:connections)`,
 		Unless: []detect.LookAlike{{
 			Name: "an instance that has just begun and fills its caches",

@@ -11,8 +11,8 @@ var signals = []detect.Signal{
 	{
 		Alert: "ContendPoolWait",
 		Title: "a material share of the requests in flight waits for a connection of a pool",
-		Expr: `contend:pool_wait >= 3
-and (contend:pool_wait > 0.2 * contend:inflight or (contend:pool_wait >= 5 unless contend:inflight))`,
+		Expr: `contend:pool_wait >= {{waiting=3}}
+and (contend:pool_wait > {{share=0.2}} * contend:inflight or (contend:pool_wait >= 5 unless contend:inflight))`,
 		Unless:     []detect.LookAlike{detect.Unaffected},
 		For:        "2x,30s",
 		KeepFiring: "8x,2m",
@@ -23,8 +23,8 @@ and (contend:pool_wait > 0.2 * contend:inflight or (contend:pool_wait >= 5 unles
 	{
 		Alert: "ContendPoolExhausted",
 		Title: "a pool that does not count its waits is at its limit while requests pile up",
-		Expr: `contend:pool_use >= 0.95
-and contend:inflight >= 5 and contend:inflight > 3 * contend:inflight:baseline
+		Expr: `contend:pool_use >= {{share=0.95}}
+and contend:inflight >= {{inflight=5}} and contend:inflight > {{growth=3}} * contend:inflight:baseline
 unless contend:pool_wait`,
 		Unless:     []detect.LookAlike{detect.AtCPULimit, detect.Throttled, detect.Traffic, detect.GaugeLeak},
 		For:        "2x,30s",

@@ -27,7 +27,7 @@ var Detector = &detect.Detector{
 		Title: "instances die soon after they began, and are replaced cold",
 		// The last part leaves out jobs whose instances are short-lived by design.
 		Expr: `contend:short_lives
-and on (job) (sum by (job) (contend:short_lives) >= 2)
+and on (job) (sum by (job) (contend:short_lives) >= {{lives=2}})
 and on (job) (max by (job) (max_over_time(contend:age[{{1h}}:{{2m}}])) > {{s:15m}} or max by (job) (contend:restarts))`,
 		Unless: []detect.LookAlike{{
 			Name: "a few of many instances that came and went",

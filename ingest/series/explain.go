@@ -53,7 +53,7 @@ func (c *collector) unjoined(ctx context.Context, s Signal) []string {
 		if !p.readsExporters() {
 			continue
 		}
-		text, _, err := c.stage.write(p, "")
+		text, _, err := c.stage.write(p, "", false)
 		if err != nil || text == "" {
 			continue
 		}

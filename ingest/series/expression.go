@@ -26,6 +26,9 @@ type Stage struct {
 	// checks besides the usual ones. "" is none.
 	HealthRoutes string
 	Present      Present
+	// Both are the histograms that some instances have in their classic form
+	// and others in their native one, sorted. The others' form is seen in Present.
+	Both []string
 }
 
 // Present are the names of the metrics that are there, sorted.
@@ -78,8 +81,8 @@ func (s Stage) Expression(signal Signal) (Expression, error) {
 		names, unused := s.candidates(p)
 		e.Unused = append(e.Unused, unused...)
 		var choice []string
-		for _, name := range names {
-			text, metrics, err := s.write(p, name)
+		for _, f := range s.forms(p, names) {
+			text, metrics, err := s.write(p, f.name, f.native)
 			if err != nil {
 				return Expression{}, fmt.Errorf("signal %s, preset %s: %w", signal.Name, p.Source, err)
 			}
@@ -92,7 +95,7 @@ func (s Stage) Expression(signal Signal) (Expression, error) {
 				direct = append(direct, term{p, text})
 			}
 			e.Metrics = append(e.Metrics, metrics...)
-			if p.Metric != "" && !signal.Largest {
+			if p.Metric != "" && !signal.Largest && !(f.native && s.both(f.name)) {
 				choice = append(choice, metrics[0])
 			}
 			source := p.Source
@@ -227,9 +230,33 @@ func (s Stage) candidates(p Preset) (names, unused []string) {
 	return names, unused
 }
 
+// form is a metric that a preset reads in one way.
+type form struct {
+	name   string
+	native bool // a histogram of one series
+}
+
+// forms are the ways to read each of the metrics, the classic histogram first.
+func (s Stage) forms(p Preset, names []string) []form {
+	var out []form
+	for _, name := range names {
+		native := s.own(name) && !s.own(name+"_count") && !s.own(name+"_sum")
+		out = append(out, form{name, native})
+		if !native && s.both(name) && classic.MatchString(p.Expr) {
+			out = append(out, form{name, true})
+		}
+	}
+	return out
+}
+
+func (s Stage) both(metric string) bool {
+	_, ok := slices.BinarySearch(s.Both, metric)
+	return ok
+}
+
 // write is a preset's expression for one metric, without what reads metrics
 // that are not there, and the metrics that are left to take values from. "" where nothing is.
-func (s Stage) write(p Preset, metric string) (string, []string, error) {
+func (s Stage) write(p Preset, metric string, native bool) (string, []string, error) {
 	timing := s.Timing
 	if p.readsExporters() {
 		timing.Interval = max(timing.Interval, s.ExporterInterval)
@@ -238,7 +265,7 @@ func (s Stage) write(p Preset, metric string) (string, []string, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	if s.own(metric) && !s.own(metric+"_count") {
+	if native {
 		text = nativeForm(text)
 	}
 	expr, err := promQL.ParseExpr(text)

@@ -29,6 +29,7 @@ type Timing struct {
 var (
 	placeholder = regexp.MustCompile(`\{\{([0-9a-z.,]+)\}\}`)
 	seconds     = regexp.MustCompile(`\{\{s:([0-9a-z.,]+)\}\}`)
+	numbers     = regexp.MustCompile(`\{\{[a-z_]+=([0-9.]+)\}\}`)
 	spanForm    = regexp.MustCompile(`^([0-9.]+)x(?:,([0-9]+[a-z0-9]+))?$|^([0-9]+[a-z0-9]+)$`)
 )
 
@@ -65,10 +66,11 @@ func (t Timing) Span(text string) (time.Duration, error) {
 }
 
 // Expand replaces each {{span}} of an expression by its duration in PromQL,
-// and {{s:span}} by its seconds, a number.
+// {{s:span}} by its seconds, a number, and {{name=2.5}}, a number that has a
+// name since users may want another, by that number.
 func (t Timing) Expand(expr string) (string, error) {
 	var failed error
-	out := placeholder.ReplaceAllStringFunc(expr, func(p string) string {
+	out := placeholder.ReplaceAllStringFunc(numbers.ReplaceAllString(expr, "$1"), func(p string) string {
 		d, err := t.Span(strings.Trim(p, "{}"))
 		if err != nil && failed == nil {
 			failed = fmt.Errorf("in %q: %w", expr, err)

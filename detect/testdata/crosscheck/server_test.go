@@ -25,41 +25,37 @@ import (
 	"github.com/contend/contend/detect/all"
 	"github.com/contend/contend/ingest/series"
 	"github.com/contend/contend/ingest/series/memory"
+	generated "github.com/contend/contend/rules"
 )
 
-// contendRules are contend's records and alerts as a server is given them.
+// contendRules are contend's records and alerts as a server is given them
+// (package rules), but for stage one, whose series the stories are, the alert that
+// stories have no place for, and what is for people.
 func contendRules(t *testing.T, timing series.Timing) []rulefmt.Rule {
 	t.Helper()
-	expand := func(expr string) string {
-		out, err := timing.Expand(expr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
+	stage := &series.Rules{Timing: timing}
+	for _, s := range series.Signals() {
+		stage.Rules = append(stage.Rules, series.Rule{Signal: s, Expr: "nothing"})
 	}
-	span := func(text string) model.Duration {
-		if text == "" {
-			return 0
-		}
-		d, err := timing.Span(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return model.Duration(d)
+	group, err := generated.Generate(all.Detectors(), stage, generated.Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
 	var out []rulefmt.Rule
-	for _, r := range series.Records() {
-		out = append(out, rulefmt.Rule{Record: r.Name, Expr: expand(r.Expr)})
-	}
-	records := len(out)
-	for _, d := range all.Detectors() {
-		for _, s := range d.Signals {
-			out = append(out, rulefmt.Rule{
-				Alert: s.Alert,
-				Expr:  expand("count by (job) (" + s.Condition() + ") > 0"),
-				For:   span(s.For), KeepFiringFor: span(s.KeepFiring),
-			})
+	records := 0
+	for _, r := range group.Rules {
+		if r.Expr == "nothing" || r.Alert == generated.MissingAlert {
+			continue
 		}
+		one := rulefmt.Rule{Record: r.Record, Alert: r.Alert, Expr: r.Expr, For: model.Duration(r.For), KeepFiringFor: model.Duration(r.KeepFiringFor)}
+		if r.Record != "" {
+			records++
+			one.Labels = map[string]string{}
+			for _, l := range r.Labels {
+				one.Labels[l.Name] = l.Value
+			}
+		}
+		out = append(out, one)
 	}
 	if records == 0 || len(out) == records {
 		t.Fatalf("%d records and %d alerts found, expected some of each", records, len(out)-records)
@@ -212,7 +208,8 @@ func (s *server) points(t *testing.T) map[string][]promql.FPoint {
 	}
 	defer q.Close()
 	out := map[string][]promql.FPoint{}
-	found := q.Select(context.Background(), false, nil, labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, "contend:.+"))
+	found := q.Select(context.Background(), false, nil, labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, "contend:.+"),
+		labels.MustNewMatcher(labels.MatchNotEqual, model.MetricNameLabel, generated.Holds), labels.MustNewMatcher(labels.MatchNotEqual, model.MetricNameLabel, generated.LooksLike))
 	for found.Next() {
 		one := found.At()
 		var points []promql.FPoint

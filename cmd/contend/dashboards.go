@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/contend/contend/dashboards"
+	"github.com/contend/contend/detect/all"
+	"github.com/contend/contend/ingest/series"
+)
+
+func dashboardsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dashboards",
+		Short: "Write the detectors as Grafana dashboards",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(generateDashboardsCommand())
+	return cmd
+}
+
+func generateDashboardsCommand() *cobra.Command {
+	out, path, force := "", "", false
+	interval := span{15 * time.Second}
+	cmd := &cobra.Command{
+		Use:   "generate -o DIR",
+		Short: "Write dashboards that draw what the detectors' alerts compare",
+		Long: `Generate writes two Grafana dashboards, which read the series that the rules of
+contend rules generate record, and what Grafana needs to load them:
+  overview.json  alerts, where requests in flight are, and a row for each detector
+                 with what its alerts compare and their thresholds
+  fleet.json     all instances, and the worst of them side by side
+  provider.yaml  for provisioning/dashboards/ of Grafana's configuration
+  .lint          what Grafana's dashboard-linter is to pass over, and why
+
+Without provisioning, import the two dashboards in Grafana under Dashboards, New,
+Import. The data source is chosen in the dashboard. The same version and flags
+write the same bytes. A file that exists is kept unless --force is given.
+
+Exit codes: 0 written; 1 a file exists or could not be written; 2 wrong usage.`,
+		Example: `  contend dashboards generate -o dashboards/
+  contend dashboards generate -o dashboards/ --interval 30s --force`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if out == "" {
+				return errors.New("expected a directory for the dashboards, saw none; try -o dashboards/")
+			}
+			if path == "" {
+				return errors.New("expected the directory in which Grafana finds the dashboards for --path, saw none")
+			}
+			opt := dashboards.Options{Timing: series.Timing{Interval: interval.d}, Path: path}
+			return writeDashboards(cmd, out, opt, force)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVarP(&out, "output", "o", "", "write to `DIR`, which is made where it is not there")
+	flags.Var(&interval, "interval", "scrape and evaluation interval of the rules, `DURATION`")
+	flags.StringVar(&path, "path", "/var/lib/grafana/dashboards/contend", "`DIR` in which Grafana finds the dashboards, on its own machine")
+	flags.BoolVar(&force, "force", false, "replace files that exist")
+	return cmd
+}
+
+func writeDashboards(cmd *cobra.Command, dir string, opt dashboards.Options, force bool) error {
+	generated, err := dashboards.Generate(all.Detectors(), opt)
+	if err != nil {
+		return &outcome{exitFailed, err}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return &outcome{exitFailed, fmt.Errorf("expected a directory to write to: %w", err)}
+	}
+	var files []outFile
+	for _, f := range generated {
+		files = append(files, outFile{filepath.Join(dir, f.Name), f.Data})
+	}
+	return writeFiles(cmd, files, force)
+}

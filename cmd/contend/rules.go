@@ -1,0 +1,329 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/contend/contend/detect/all"
+	"github.com/contend/contend/detect/report"
+	"github.com/contend/contend/ingest"
+	"github.com/contend/contend/ingest/series"
+	"github.com/contend/contend/ingest/series/promapi"
+	"github.com/contend/contend/rules"
+)
+
+func rulesCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rules",
+		Short: "Write the detectors as Prometheus rules, and see what they would do",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(generateRulesCommand(), checkRulesCommand(), backtestCommand())
+	return cmd
+}
+
+// rulesFlags are those of commands that write rules.
+type rulesFlags struct {
+	seriesFlags
+	httpConfig string
+	interval   span
+	labels     []string
+	settings   []string
+}
+
+func (f *rulesFlags) add(cmd *cobra.Command) {
+	f.seriesFlags.add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.httpConfig, "http.config.file", "", "`FILE` with TLS and credentials for the server, in the format of promtool")
+	flags.Var(&f.interval, "interval", "scrape and evaluation interval, `DURATION` (default the server's, else 15s)")
+	flags.StringArrayVar(&f.labels, "extra-label", nil, "label that all alerts get, `NAME=VALUE` (repeatable)")
+	flags.StringArrayVar(&f.settings, "set", nil, "threshold of an alert, `ALERT.NAME=VALUE`, as ContendInflightCPU.for=1m (repeatable)")
+}
+
+// options are what the flags say, as far as no server needs to be asked.
+func (f *rulesFlags) options(cmd *cobra.Command) (opt rules.Options, err error) {
+	if err := f.check(cmd); err != nil {
+		return opt, err
+	}
+	opt.Selector = f.collect().Selector
+	if opt.Labels, err = labelsOf(f.labels, rules.CheckLabel); err != nil {
+		return opt, fmt.Errorf("--extra-label: %w", err)
+	}
+	for _, text := range f.settings {
+		s, err := rules.ParseSetting(text)
+		if err != nil {
+			return opt, fmt.Errorf("--set: %w", err)
+		}
+		opt.Settings = append(opt.Settings, s)
+	}
+	if err := rules.CheckSettings(all.Detectors(), opt.Settings); err != nil {
+		return opt, fmt.Errorf("--set: %w", err)
+	}
+	return opt, nil
+}
+
+// stageOne asks the server which metrics there are.
+func (f *rulesFlags) stageOne(ctx context.Context, cmd *cobra.Command) (stage *series.Rules, server string, err error) {
+	opt := f.collect()
+	opt.Interval = f.interval.d
+	if f.prometheus == "" {
+		const usual = 15 * time.Second
+		if opt.Interval == 0 {
+			opt.Interval = usual
+		}
+		stage, err = series.StageOne(ctx, nil, opt)
+		return stage, "", err
+	}
+	api, err := f.api(cmd)
+	if err != nil {
+		return nil, "", err
+	}
+	opt.End = f.until.t
+	if opt.End.IsZero() {
+		opt.End = time.Now()
+	}
+	since := f.since.d
+	if since == 0 {
+		since = defaultSince
+	}
+	opt.Start = opt.End.Add(-since)
+	steps := newProgress(cmd.ErrOrStderr())
+	defer steps.done()
+	opt.Progress = steps.begin
+	stage, err = series.StageOne(ctx, api, opt)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s: %w", api.Name(), err)
+	}
+	return stage, api.Name(), nil
+}
+
+// api is the server that is named.
+func (f *rulesFlags) api(cmd *cobra.Command) (*promapi.API, error) {
+	client := http.DefaultClient
+	if f.httpConfig != "" {
+		var err error
+		if client, err = ingest.HTTPClient(f.httpConfig); err != nil {
+			return nil, fmt.Errorf("--http.config.file: %w", err)
+		}
+	}
+	return promapi.New(f.prometheus, client, promapi.Options{})
+}
+
+func generateRulesCommand() *cobra.Command {
+	var f rulesFlags
+	var out, format string
+	var metadata []string
+	var tests, alertmanager, force bool
+	cmd := &cobra.Command{
+		Use:   "generate",
+		Short: "Write recording rules and alerts for a service's own metrics",
+		Long: `Generate writes one group of rules: recording rules that turn a service's own
+metrics into canonical series by job and instance (contend:inflight,
+contend:cpu, …), and alerts on those. Nothing needs to be edited.
+
+With --prometheus the rules read the metrics that the server has, and what it has
+no metrics for is left out and named. Without it they read all metrics that
+contend knows; of an instance that has several for one thing, the first counts.
+
+The alerts ContendInflightCPU, ContendHealthCheckSlow and
+ContendHealthCheckFailing have severity page, the others severity ticket or info.
+--alertmanager writes the routes and inhibitions beside them with which an incident of a job
+is one page. What --set changes stands above each alert in the file.`,
+		Example: `  contend rules generate --prometheus http://prometheus:9090 -o contend.rules.yaml
+  contend rules generate --selector 'namespace="shop"' --extra-label team=shop --tests
+  contend rules generate --format operator --metadata-label release=prometheus -o - | kubectl apply --server-side -f -
+  contend rules generate --set ContendInflightCPU.ratio=5 --set ContendHerd.severity=info`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !slices.Contains(rules.Formats, rules.Format(format)) {
+				return fmt.Errorf("unknown format %q; expected %s", format, joinFormats())
+			}
+			if out == "" {
+				return errors.New("expected a file for --output, or - for standard output, saw none; check the variable it comes from")
+			}
+			if out == "-" && (tests || alertmanager) {
+				return errors.New("--tests and --alertmanager write files beside the rules: name the rules' own with -o")
+			}
+			if tests && rules.Format(format) != rules.Prometheus {
+				return fmt.Errorf("--tests is for promtool, which does not read the format %s", format)
+			}
+			names, err := labelsOf(metadata, nil)
+			if err != nil {
+				return fmt.Errorf("--metadata-label: %w", err)
+			}
+			if len(names) > 0 && rules.Format(format) != rules.Operator {
+				return errors.New("--metadata-label is for --format operator")
+			}
+			opt, err := f.options(cmd)
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			stage, server, err := f.stageOne(ctx, cmd)
+			if err != nil {
+				return &outcome{exitFailed, err}
+			}
+			opt.Server = server
+			group, err := rules.Generate(all.Detectors(), stage, opt)
+			if err != nil {
+				return &outcome{exitFailed, err}
+			}
+			for _, note := range slices.Concat(stage.Notes, group.LeftOut) {
+				complain(cmd.ErrOrStderr(), note)
+			}
+			header := rules.Header{Version: headerVersion(), Command: commandLine(cmd), Labels: names}
+			text := rules.Encode(group, rules.Format(format), header)
+			if out == "-" {
+				return written(cmd.OutOrStdout().Write(text))
+			}
+			files := []outFile{{out, text}}
+			base := strings.TrimSuffix(out, filepath.Ext(out))
+			if tests {
+				text, err := rules.Tests(group, filepath.Base(out), stage.Timing, opt.Settings, header)
+				if err != nil {
+					return err
+				}
+				files = append(files, outFile{base + "_test.yaml", text})
+			}
+			if alertmanager {
+				files = append(files, outFile{strings.TrimSuffix(base, ".rules") + ".alertmanager.yaml", rules.Alertmanager(group, header)})
+			}
+			return writeFiles(cmd, files, force)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVarP(&out, "output", "o", "contend.rules.yaml", "write the rules to `FILE`, - for standard output")
+	flags.BoolVar(&force, "force", false, "replace files that exist")
+	flags.StringVar(&format, "format", string(rules.Prometheus), "`FORMAT` of the file: "+joinFormats())
+	f.add(cmd)
+	flags.StringArrayVar(&metadata, "metadata-label", nil, "label of the PrometheusRule, by which an operator selects it, `NAME=VALUE` (repeatable)")
+	flags.BoolVar(&tests, "tests", false, "write promtool unit tests beside the rules")
+	flags.BoolVar(&alertmanager, "alertmanager", false, "write routes and inhibitions for Alertmanager beside the rules")
+	return cmd
+}
+
+func joinFormats() string {
+	var out []string
+	for _, f := range rules.Formats {
+		out = append(out, string(f))
+	}
+	return strings.Join(out, ", ")
+}
+
+// labelsOf reads NAME=VALUE.
+func labelsOf(texts []string, check func(name string) error) ([]rules.Pair, error) {
+	var out []rules.Pair
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" || value == "" {
+			return nil, fmt.Errorf("expected NAME=VALUE such as team=shop, saw %q", text)
+		}
+		if slices.ContainsFunc(out, func(p rules.Pair) bool { return p.Name == name }) {
+			return nil, fmt.Errorf("expected %s once, saw it again", name)
+		}
+		if check != nil {
+			if err := check(name); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, rules.Pair{Name: name, Value: value})
+	}
+	return out, nil
+}
+
+// commandLine is the command as it was given, without what may be secret in it.
+func commandLine(cmd *cobra.Command) string {
+	out := cmd.CommandPath()
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		for _, v := range values {
+			switch {
+			case f.Name == "force":
+				return
+			case f.Value.Type() == "bool":
+				out += " --" + f.Name
+				continue
+			case f.Name == "prometheus":
+				v = ingest.DisplayName(v)
+			}
+			out += " --" + f.Name + " " + shellWord(v)
+		}
+	})
+	return out
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)
+
+func shellWord(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// headerVersion is the version without the compiler's: files written by two builds of
+// one version are the same.
+func headerVersion() string {
+	v, _, _ := strings.Cut(version(), ",")
+	return v
+}
+
+type outFile struct {
+	path string
+	text []byte
+}
+
+// writeFiles writes all files or says which of them exists.
+func writeFiles(cmd *cobra.Command, files []outFile, force bool) error {
+	for _, f := range files {
+		if _, err := os.Lstat(f.path); err == nil && !force {
+			return &outcome{exitFailed, fmt.Errorf("%s exists and is kept; name another file with -o, or replace it with --force", f.path)}
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return &outcome{exitFailed, err}
+		}
+	}
+	for _, f := range files {
+		if err := replaceFile(f.path, f.text); err != nil {
+			return &outcome{exitFailed, fmt.Errorf("writing %s: %w", f.path, err)}
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", report.Printable(f.path))
+	}
+	return nil
+}
+
+// replaceFile writes a file that is there wholly or not at all, also after a
+// crash. Servers that run as another user read it.
+func replaceFile(path string, text []byte) error {
+	part, err := os.CreateTemp(filepath.Dir(path), ".part-")
+	if err != nil {
+		return err
+	}
+	_, err = part.Write(text)
+	if err = errors.Join(err, part.Chmod(0o644), part.Sync(), part.Close()); err == nil {
+		err = os.Rename(part.Name(), path)
+	}
+	if err != nil {
+		os.Remove(part.Name())
+	}
+	return err
+}

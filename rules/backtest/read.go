@@ -1,0 +1,313 @@
+package backtest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql/parser"
+	"go.yaml.in/yaml/v3"
+)
+
+// MaxFile is how many bytes a rule file may have. The rules of kubernetes-mixin
+// are 200 KiB; whole companies' are a few MiB.
+const MaxFile = 16 << 20
+
+const (
+	maxRules = 20_000
+	// contend's longest expression, which reads all metrics that it knows, has 83 KB.
+	maxExpr = 256 << 10
+	// The parser's checks take time by the square of how deep an expression is: so
+	// much takes 50 ms. contend's has some 400 operators, 20 brackets deep.
+	maxOperators, maxDepth = 3000, 1000
+	// So many errors of one file are told.
+	maxErrors = 20
+)
+
+// Group is a group of rules that are evaluated in order.
+type Group struct {
+	File string // as errors and reports call it
+	rulefmt.RuleGroup
+}
+
+// Parse reads a rule file: as Prometheus, promtool and Thanos have it, as
+// mimirtool has it (with a namespace), or as the Prometheus operator has it
+// (PrometheusRule, or a List of them); several documents in one file are all
+// read. Each error names the file, the line and what was expected; a file with an
+// error has no groups, since a server would refuse it as a whole.
+func Parse(file string, data []byte) ([]Group, error) {
+	if len(data) > MaxFile {
+		return nil, fmt.Errorf("%s: expected a rule file of at most %d MiB, saw %d bytes", file, MaxFile>>20, len(data))
+	}
+	r := reader{file: file}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var doc yaml.Node
+		err := dec.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			r.yaml(&doc, err)
+			break
+		}
+		if len(doc.Content) == 1 {
+			r.document(doc.Content[0], 0)
+		}
+	}
+	r.repeated()
+	if len(r.errs) > 0 {
+		return nil, errors.Join(r.errs...)
+	}
+	if len(r.groups) == 0 {
+		return nil, fmt.Errorf("%s:1: expected groups of rules (groups: - name: …), saw none", file)
+	}
+	return r.groups, nil
+}
+
+type reader struct {
+	file   string
+	groups []Group
+	lines  []int // of groups
+	rules  int
+	errs   []error
+}
+
+func (r *reader) fail(line int, format string, args ...any) {
+	switch {
+	case len(r.errs) < maxErrors:
+		r.errs = append(r.errs, fmt.Errorf("%s:%d: "+format, append([]any{r.file, max(line, 1)}, args...)...))
+	case len(r.errs) == maxErrors:
+		r.errs = append(r.errs, fmt.Errorf("%s: and more", r.file))
+	}
+}
+
+var yamlLine = regexp.MustCompile(`(?m)^\s*(?:yaml: )?(?:line (\d+): )?`)
+
+// yaml tells an error of the YAML package, whose line is in its text.
+func (r *reader) yaml(n *yaml.Node, err error) {
+	var several *yaml.TypeError
+	texts := []string{err.Error()}
+	if errors.As(err, &several) {
+		texts = several.Errors
+	}
+	for _, text := range texts {
+		line := n.Line
+		if m := yamlLine.FindStringSubmatch(text); m != nil {
+			fmt.Sscan(m[1], &line)
+			text = text[len(m[0]):]
+		}
+		r.fail(line, "expected YAML of rules: %s", text)
+	}
+}
+
+// resolve follows an alias, which never leads to another.
+func resolve(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+// field is the value of a key; nil where there is none.
+func field(n *yaml.Node, name string) *yaml.Node {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			return resolve(n.Content[i+1])
+		}
+	}
+	return nil
+}
+
+// known refuses what is no mapping, and keys that nobody knows: a misspelt "for"
+// would else be none.
+func (r *reader) known(n *yaml.Node, what string, keys ...string) bool {
+	if n.Kind != yaml.MappingNode {
+		r.fail(n.Line, "expected %s with %s, saw %s", what, keys[0], kindOf(n))
+		return false
+	}
+	ok := true
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if key := n.Content[i]; !slices.Contains(keys, key.Value) && key.Tag != "!!merge" {
+			r.fail(key.Line, "unknown field %q in %s; expected one of %s", clip(key.Value), what, strings.Join(keys, ", "))
+			ok = false
+		}
+	}
+	return ok
+}
+
+func kindOf(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.MappingNode:
+		return "fields"
+	}
+	return fmt.Sprintf("%q", clip(n.Value))
+}
+
+// clip shortens a text that is quoted in a message.
+func clip(text string) string {
+	const most = 100
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+func (r *reader) document(n *yaml.Node, depth int) {
+	n = resolve(n)
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+		return // between two ---
+	}
+	kind := field(n, "kind")
+	switch {
+	case n.Kind != yaml.MappingNode || kind == nil:
+		// mimirtool writes a namespace, and federated rules have their tenants.
+		if r.known(n, "a rule file", "groups", "namespace") {
+			r.list(n, "groups", "a rule file", r.group)
+		}
+	case strings.HasSuffix(kind.Value, "List") && depth == 0:
+		r.list(n, "items", "a List", func(item *yaml.Node) { r.document(item, 1) })
+	case kind.Value != "PrometheusRule":
+		r.fail(kind.Line, "expected kind: PrometheusRule, saw %s", kindOf(kind))
+	default:
+		spec := field(n, "spec")
+		if spec == nil {
+			r.fail(n.Line, "expected a PrometheusRule with spec, saw none")
+		} else if r.known(spec, "spec of a PrometheusRule", "groups") {
+			r.list(spec, "groups", "spec of a PrometheusRule", r.group)
+		}
+	}
+}
+
+// list calls f for each element of a field.
+func (r *reader) list(n *yaml.Node, name, of string, f func(*yaml.Node)) {
+	l := field(n, name)
+	if l == nil || l.Tag == "!!null" {
+		return
+	}
+	if l.Kind != yaml.SequenceNode {
+		r.fail(l.Line, "expected a list as %s of %s, saw %s", name, of, kindOf(l))
+		return
+	}
+	for _, item := range l.Content {
+		if len(r.errs) > maxErrors {
+			return
+		}
+		f(resolve(item))
+	}
+}
+
+// group reads a group. Beside Prometheus' fields are those of Thanos, of Mimir
+// and of the operator, which mean nothing to a replay.
+func (r *reader) group(n *yaml.Node) {
+	if !r.known(n, "a group", "name", "rules", "interval", "query_offset", "limit", "labels",
+		"partial_response_strategy", "source_tenants", "evaluation_delay", "align_evaluation_time_on_interval") {
+		return
+	}
+	g := Group{File: r.file}
+	var head struct {
+		Name        string            `yaml:"name"`
+		Interval    model.Duration    `yaml:"interval"`
+		QueryOffset *model.Duration   `yaml:"query_offset"`
+		Delay       *model.Duration   `yaml:"evaluation_delay"` // Mimir's older name of query_offset
+		Limit       int               `yaml:"limit"`
+		Labels      map[string]string `yaml:"labels"`
+	}
+	if err := n.Decode(&head); err != nil {
+		r.yaml(n, err)
+		return
+	}
+	if head.QueryOffset == nil {
+		head.QueryOffset = head.Delay
+	}
+	g.Name, g.Interval, g.QueryOffset, g.Limit, g.Labels = head.Name, head.Interval, head.QueryOffset, head.Limit, head.Labels
+	if g.Name == "" {
+		r.fail(n.Line, "expected a group with a name, saw none")
+	}
+	for name := range g.Labels {
+		if !model.UTF8Validation.IsValidLabelName(name) || name == model.MetricNameLabel {
+			r.fail(n.Line, "group %q: invalid label name %q", clip(g.Name), clip(name))
+		}
+	}
+	r.list(n, "rules", "a group", func(n *yaml.Node) { r.rule(&g, n) })
+	r.groups, r.lines = append(r.groups, g), append(r.lines, n.Line)
+}
+
+func (r *reader) rule(g *Group, n *yaml.Node) {
+	if r.rules++; r.rules > maxRules {
+		r.fail(n.Line, "expected at most %d rules, saw more", maxRules)
+		r.errs = r.errs[:min(len(r.errs), maxErrors)]
+		r.fail(n.Line, "")
+		return
+	}
+	if !r.known(n, "a rule", "alert", "record", "expr", "for", "keep_firing_for", "labels", "annotations") {
+		return
+	}
+	var rule rulefmt.Rule
+	var nodes rulefmt.RuleNode
+	if err := errors.Join(n.Decode(&rule), n.Decode(&nodes)); err != nil {
+		r.yaml(n, err)
+		return
+	}
+	name := rule.Alert + rule.Record
+	if len(rule.Expr) > maxExpr {
+		r.fail(nodes.Expr.Line, "group %q, rule %q: expected an expression of at most %d KiB, saw %d bytes", clip(g.Name), clip(name), maxExpr>>10, len(rule.Expr))
+		return
+	}
+	if err := simple(rule.Expr); err != nil {
+		r.fail(nodes.Expr.Line, "group %q, rule %q: %w", clip(g.Name), clip(name), err)
+		return
+	}
+	errs := rule.Validate(nodes, model.UTF8Validation, parser.NewParser(parser.Options{}))
+	for i := range errs {
+		// The text begins with a line where it is known, and may be of many.
+		line := 0
+		if fmt.Sscanf(errs[i].Error(), "%d:", &line); line == 0 {
+			line = n.Line
+		}
+		text := strings.ReplaceAll(errs[i].Unwrap().Error(), "\n", " ")
+		r.fail(line, "group %q, rule %q: %s", clip(g.Name), clip(name), text)
+	}
+	g.Rules = append(g.Rules, rule)
+}
+
+// simple refuses an expression that would take long to parse.
+func simple(expr string) error {
+	operators, depth := 0, 0
+	for lex := parser.Lex(expr); ; {
+		var item parser.Item
+		lex.NextItem(&item)
+		switch {
+		case item.Typ == parser.EOF, item.Typ == parser.ERROR:
+			return nil // the parser says what is wrong
+		case item.Typ.IsOperator():
+			operators++
+		case item.Typ == parser.LEFT_PAREN:
+			depth++
+		case item.Typ == parser.RIGHT_PAREN:
+			depth--
+		}
+		if operators > maxOperators || depth > maxDepth {
+			return fmt.Errorf("expected an expression of at most %d operators and %d brackets in each other, saw more", maxOperators, maxDepth)
+		}
+	}
+}
+
+// repeated refuses two groups of one name, as a server does.
+func (r *reader) repeated() {
+	seen := map[string]bool{}
+	for i, g := range r.groups {
+		if seen[g.Name] {
+			r.fail(r.lines[i], "group %q is in the file twice; a server takes each name once", clip(g.Name))
+		}
+		seen[g.Name] = true
+	}
+}

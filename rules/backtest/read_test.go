@@ -1,0 +1,147 @@
+package backtest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestParseForms(t *testing.T) {
+	t.Parallel()
+	const rule = "{alert: A, expr: up == 0, for: 1m}"
+	for _, tt := range []struct {
+		name, text string
+		groups     []string
+	}{
+		{"Prometheus", "groups:\n- name: g\n  rules: [" + rule + "]\n", []string{"g"}},
+		{"JSON", `{"groups": [{"name": "g", "rules": [{"alert": "A", "expr": "up == 0"}]}]}`, []string{"g"}},
+		{"mimirtool", "namespace: n\ngroups:\n- name: g\n  source_tenants: [a, b]\n  rules: [" + rule + "]\n", []string{"g"}},
+		{"Thanos", "groups:\n- name: g\n  partial_response_strategy: abort\n  rules: [" + rule + "]\n", []string{"g"}},
+		{"the operator", "apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata: {name: x, labels: {a: b}}\nspec:\n  groups:\n  - name: g\n    rules: [" + rule + "]\n", []string{"g"}},
+		{"kubectl get", "kind: List\nitems:\n- kind: PrometheusRule\n  spec: {groups: [{name: g, rules: [" + rule + "]}]}\n- kind: PrometheusRule\n  spec: {groups: [{name: h, rules: []}]}\n", []string{"g", "h"}},
+		{"several documents", "---\ngroups: [{name: g, rules: [" + rule + "]}]\n---\n---\nnamespace: n\ngroups: [{name: h, rules: [" + rule + "]}]\n", []string{"g", "h"}},
+		{"anchors", "groups:\n- name: g\n  rules:\n  - &a {alert: A, expr: up, labels: &l {x: y}}\n  - {alert: B, expr: up, labels: *l}\n  - *a\n", []string{"g"}},
+	} {
+		groups, err := Parse("x.yaml", []byte(tt.text))
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		var names []string
+		for _, g := range groups {
+			names = append(names, g.Name)
+		}
+		if fmt.Sprint(names) != fmt.Sprint(tt.groups) {
+			t.Errorf("%s: groups %v, want %v", tt.name, names, tt.groups)
+		}
+		if r := groups[0].Rules[0]; r.Alert != "A" || !strings.HasPrefix(r.Expr, "up") {
+			t.Errorf("%s: the first rule is %+v", tt.name, r)
+		}
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	t.Parallel()
+	in := func(rule string) string { return "groups:\n- name: g\n  rules:\n  - " + rule + "\n" }
+	for _, tt := range []struct{ name, text, want string }{
+		{"empty", "", `x.yaml:1: expected groups of rules (groups: - name: …), saw none`},
+		{"no groups", "groups: []\n", `x.yaml:1: expected groups of rules (groups: - name: …), saw none`},
+		{"no YAML", "groups:\n  - name: [\n", `x.yaml:2: expected YAML of rules: did not find expected node content`},
+		{"a text", "rules", `x.yaml:1: expected a rule file with groups, saw "rules"`},
+		{"another file", "scrape_configs: []\n", `x.yaml:1: unknown field "scrape_configs" in a rule file; expected one of groups, namespace`},
+		{"another kind", "kind: Deployment\nspec: {}\n", `x.yaml:1: expected kind: PrometheusRule, saw "Deployment"`},
+		{"no spec", "kind: PrometheusRule\n", `x.yaml:1: expected a PrometheusRule with spec, saw none`},
+		{"a list of lists", "kind: List\nitems: [{kind: List, items: []}]\n", `x.yaml:2: expected kind: PrometheusRule, saw "List"`},
+		{"no list", "groups: {name: g}\n", `x.yaml:1: expected a list as groups of a rule file, saw fields`},
+		{"no name", "groups:\n- rules: []\n", `x.yaml:2: expected a group with a name, saw none`},
+		{"a name twice", "groups:\n- name: g\n- name: g\n", `x.yaml:3: group "g" is in the file twice; a server takes each name once`},
+		{"misspelt", in("alert: A\n    expr: up\n    keep_firing: 1m"), `x.yaml:6: unknown field "keep_firing" in a rule; expected one of alert, record, expr, for, keep_firing_for, labels, annotations`},
+		{"a duration", in("alert: A\n    expr: up\n    for: soon"), `x.yaml:4: expected YAML of rules: not a valid duration string: "soon"`},
+		{"PromQL", in("alert: A\n    expr: sum(up"), `x.yaml:5: group "g", rule "A": could not parse expression: 1:7: parse error: unclosed left parenthesis`},
+		{"PromQL on lines", in("alert: A\n    expr: |\n      up ==\n      = 1"), `x.yaml:5: group "g", rule "A": could not parse expression: 2:1: parse error: unexpected "="`},
+		{"two names", in("alert: A\n    record: b\n    expr: up"), `x.yaml:5: group "g", rule "Ab": only one of 'record' and 'alert' must be set`},
+		{"no name of a rule", in("expr: up"), `x.yaml:4: group "g", rule "": one of 'record' or 'alert' must be set`},
+		{"no expression", in("alert: A"), `x.yaml:4: group "g", rule "A": field 'expr' must be set in rule`},
+		{"for of a record", in("record: a\n    expr: up\n    for: 1m"), `x.yaml:4: group "g", rule "a": invalid field 'for' in recording rule`},
+		{"a template", in("alert: A\n    expr: up\n    labels: {x: '{{ $labels.'}"), `x.yaml:4: group "g", rule "A": label "x": template: __alert_A:1: unexpected "." in operand`},
+		{"a label", in("alert: A\n    expr: up\n    labels: {__name__: x}"), `x.yaml:4: group "g", rule "A": invalid label name: __name__`},
+	} {
+		_, err := Parse("x.yaml", []byte(tt.text))
+		if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
+		}
+	}
+}
+
+// TestParseHostile holds that what is made to take memory or time is refused, or read.
+func TestParseHostile(t *testing.T) {
+	t.Parallel()
+	rule := func(expr string) string {
+		return fmt.Sprintf("groups: [{name: g, rules: [{alert: A, expr: %q}]}]\n", expr)
+	}
+	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\n"
+	for c := 'b'; c < 'k'; c++ {
+		bomb += fmt.Sprintf("%c: &%c [*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c]\n", c, c, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1)
+	}
+	for _, tt := range []struct {
+		name, text, want string
+	}{
+		{"huge", strings.Repeat("#", MaxFile+1), "expected a rule file of at most 16 MiB"},
+		{"a long expression", rule(strings.Repeat("1+", maxExpr) + "1"), "expected an expression of at most 256 KiB"},
+		{"deep brackets", rule(strings.Repeat("(", 50_000) + "up" + strings.Repeat(")", 50_000)), "1000 brackets in each other"},
+		{"deep minus", rule(strings.Repeat("-", 100_000) + "up"), "at most 3000 operators"},
+		{"brackets and signs", rule(strings.Repeat("(", maxDepth) + strings.Repeat("-", maxOperators) + "up" + strings.Repeat(")", maxDepth)), ""},
+		{"aliases of aliases", bomb + "groups: *j\n", `unknown field "a"`},
+		{"rules by alias", "groups: [{name: g, rules: [&r {alert: A, expr: up}" + strings.Repeat(",*r", maxRules) + "]}]\n", "expected at most 20000 rules"},
+		{"deep lists", strings.Repeat("[", 100_000), "exceeded max depth"},
+		{"many errors", "groups: [{name: g, rules: [" + strings.Repeat("{},", 1000) + "]}]\n", "and more"},
+	} {
+		groups, err := Parse("x.yaml", []byte(tt.text))
+		switch {
+		case tt.want == "" && (err != nil || len(groups) != 1):
+			t.Errorf("%s: %v", tt.name, err)
+		case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) || len(err.Error()) > 10_000):
+			t.Errorf("%s: %.300v, want %s", tt.name, err, tt.want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	paths, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(paths) == 0 {
+		f.Fatalf("no seeds: %v", err)
+	}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte(walkRules))
+	f.Add([]byte("kind: PrometheusRule\nspec: {groups: [{name: g, rules: [{record: a, expr: 'a @ end() offset -1m'}]}]}"))
+	f.Add([]byte("groups: [{name: g, labels: {a: b}, rules: [&x {alert: A, expr: 'ALERTS', labels: {l: '{{ range 3 }}{{ end }}'}}, *x]}]"))
+	f.Add([]byte("groups: [{name: g, rules: [{alert: A, expr: 'max_over_time(up[1h:1m] @ 5)', for: 5m}]}]"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		groups, err := Parse("x.yaml", data)
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "x.yaml:") {
+				t.Errorf("the error does not name the file: %v", err)
+			}
+			return
+		}
+		// What is read can be prepared.
+		rules := compile(groups, testStep, testStep)
+		link(rules)
+		n := 0
+		for _, u := range units(rules) {
+			n += len(u.rules)
+		}
+		if n != len(rules) {
+			t.Errorf("%d rules in units, want %d", n, len(rules))
+		}
+		schedule(units(rules), testStart)
+	})
+}

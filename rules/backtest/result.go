@@ -1,0 +1,304 @@
+package backtest
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// Schema names the form of a Result's JSON.
+const Schema = "contend.backtest/v1"
+
+// Result is what a replay found. Its JSON is stable within Schema; what is
+// absent is left out.
+type Result struct {
+	Schema string `json:"schema"`
+	// Start and End are the time that was replayed: less than was asked for where
+	// the data begins later.
+	Start time.Time `json:"start"`
+	End   time.Time `json:"end"`
+	// Alerts are all alerting rules, in the order of their files.
+	Alerts []Alert `json:"alerts"`
+	// Pages are how often somebody would have been called: see pages.
+	Pages []Page `json:"pages"`
+	// NoSeries are the selectors of the rules that matched nothing in the whole
+	// window, sorted.
+	NoSeries []string `json:"no_series"`
+	Notes    []string `json:"notes,omitempty"`
+}
+
+// Outcome is what became of an alerting rule.
+type Outcome string
+
+// An alert that did not fire either could not have, for want of series, or was
+// waiting, or its condition was false.
+const (
+	Fired          Outcome = "fired"
+	Pending        Outcome = "pending"         // and never for long enough
+	ConditionFalse Outcome = "condition false" // at each evaluation
+	NoSeries       Outcome = "no series"       // that could make it true
+	Failed         Outcome = "failed"          // it could not be replayed
+)
+
+// Alert is one alerting rule.
+type Alert struct {
+	Alert    string   `json:"alert"`
+	Group    string   `json:"group"`
+	File     string   `json:"file,omitempty"`
+	Outcome  Outcome  `json:"outcome"`
+	Firings  []Firing `json:"firings"`
+	Pending  int      `json:"pending"`             // how often it was pending and did not fire
+	NoSeries []string `json:"no_series,omitempty"` // what it reads, itself or by records, that was never there
+	Error    string   `json:"error,omitempty"`
+}
+
+// Firing is a time during which an alert fired, without interruption.
+type Firing struct {
+	Start  time.Time         `json:"start"`
+	End    *time.Time        `json:"end,omitempty"` // nil where it still fires
+	Labels map[string]string `json:"labels"`        // without alertname
+}
+
+// Page is one call: all that fires at a time for a job, once.
+type Page struct {
+	Job    string     `json:"job"`
+	Start  time.Time  `json:"start"`
+	End    *time.Time `json:"end,omitempty"`
+	Alerts []string   `json:"alerts"` // sorted
+}
+
+// pageSeverities are the values of the label severity for which somebody is
+// called: contend's own, and the one that most others use.
+var pageSeverities = []string{"page", "critical"}
+
+// Days is how long the time was that was replayed.
+func (r *Result) Days() float64 { return r.End.Sub(r.Start).Hours() / 24 }
+
+// result collects what the rules found.
+func (p *replay) result() *Result {
+	out := &Result{Schema: Schema, Start: p.opt.Start.UTC(), End: p.opt.End.UTC(), Alerts: []Alert{}, Pages: []Page{}, NoSeries: []string{}}
+	absent := map[string]bool{}
+	for _, r := range p.rules {
+		for _, s := range r.reads {
+			if !p.there(&s) {
+				absent[s.text] = true
+			}
+		}
+		if r.alert != nil {
+			out.Alerts = append(out.Alerts, p.alertOf(r))
+		}
+		p.remark(r)
+	}
+	for i := range p.groups {
+		if g := &p.groups[i]; g.Limit > 0 {
+			p.note("group %s: its limit of %d is not applied", g.Name, g.Limit)
+		}
+	}
+	for text := range absent {
+		out.NoSeries = append(out.NoSeries, text)
+	}
+	slices.Sort(out.NoSeries)
+	out.Pages = pages(out.Alerts, out.End)
+	out.Notes = p.notes
+	return out
+}
+
+// there tells whether a selector matched anything.
+func (p *replay) there(s *selector) bool {
+	if p.matched[s.text] {
+		return true
+	}
+	return slices.ContainsFunc(s.from, func(w *rule) bool { return !w.empty || w.begin.IsZero() && p.possible(w, map[*rule]bool{}) })
+}
+
+// possible tells whether a rule could have had a value with the series that are there.
+func (p *replay) possible(r *rule, visited map[*rule]bool) bool {
+	if visited[r] {
+		return false
+	}
+	visited[r] = true
+	defer delete(visited, r)
+	return couldBe(r.expr, func(v *parser.VectorSelector) bool {
+		text := matchersText(v)
+		for i := range r.reads {
+			if s := &r.reads[i]; s.text == text {
+				return p.matched[text] || slices.ContainsFunc(s.from, func(w *rule) bool { return !w.empty || p.possible(w, visited) })
+			}
+		}
+		return false
+	})
+}
+
+// missing adds the selectors that a rule needs and that match nothing. Of a record that is
+// made of other records it is theirs: those are what a user knows.
+func (p *replay) missing(r *rule, visited map[*rule]bool, found map[string]bool) map[string]bool {
+	visited[r] = true
+	for _, s := range r.reads {
+		if p.there(&s) {
+			continue
+		}
+		further := false
+		for _, w := range s.from {
+			if !visited[w] && !w.pure() && !p.possible(w, map[*rule]bool{}) {
+				p.missing(w, visited, found)
+				further = true
+			}
+		}
+		if !further {
+			found[s.text] = true
+		}
+	}
+	return found
+}
+
+// couldBe tells whether an expression can have a value where selectors match or not.
+func couldBe(e parser.Expr, has func(*parser.VectorSelector) bool) bool {
+	switch e := e.(type) {
+	case *parser.VectorSelector:
+		return has(e)
+	case *parser.MatrixSelector:
+		return couldBe(e.VectorSelector, has)
+	case *parser.ParenExpr:
+		return couldBe(e.Expr, has)
+	case *parser.UnaryExpr:
+		return couldBe(e.Expr, has)
+	case *parser.SubqueryExpr:
+		return couldBe(e.Expr, has)
+	case *parser.AggregateExpr:
+		return couldBe(e.Expr, has)
+	case *parser.Call:
+		switch e.Func.Name {
+		case "absent", "absent_over_time", "scalar":
+			return true
+		}
+		return !slices.ContainsFunc(e.Args, func(arg parser.Expr) bool { return !couldBe(arg, has) })
+	case *parser.BinaryExpr:
+		left := couldBe(e.LHS, has)
+		switch {
+		case e.Op == parser.LOR:
+			return left || couldBe(e.RHS, has)
+		case e.Op == parser.LUNLESS:
+			return left
+		case e.VectorMatching != nil && (e.VectorMatching.FillValues.LHS != nil || e.VectorMatching.FillValues.RHS != nil):
+			return left || couldBe(e.RHS, has)
+		}
+		return left && couldBe(e.RHS, has)
+	}
+	return true
+}
+
+func (p *replay) alertOf(r *rule) Alert {
+	out := Alert{Alert: r.Alert, Group: r.group.Name, File: r.group.File, Firings: []Firing{}}
+	for _, t := range r.alert.tracks {
+		spans := t.fired
+		if t.firing != nil {
+			spans = append(slices.Clone(spans), *t.firing)
+		} else if len(t.at) > 0 {
+			out.Pending++
+		}
+		out.Pending += t.pending
+		named := t.labels.Map()
+		delete(named, alertLabel)
+		for _, s := range spans {
+			f := Firing{Start: s.Fired.UTC(), Labels: named}
+			if !s.Resolved.IsZero() {
+				end := s.Resolved.UTC()
+				f.End = &end
+			}
+			out.Firings = append(out.Firings, f)
+		}
+	}
+	slices.SortFunc(out.Firings, func(a, b Firing) int {
+		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(labelText(a.Labels), labelText(b.Labels)))
+	})
+	out.NoSeries = slices.Sorted(maps.Keys(p.missing(r, map[*rule]bool{}, map[string]bool{})))
+	switch {
+	case r.err != nil:
+		out.Error = r.err.Error()
+	case r.alert.doubled > 0:
+		out.Error = fmt.Sprintf("%d evaluations have two alerts with the same labels, first at %s: a server refuses them", r.alert.doubled, clock(r.alert.firstDoubled))
+	case r.failures > 0:
+		out.Error = fmt.Sprintf("some evaluations failed, %s", r.failure)
+	}
+	switch {
+	case len(out.Firings) > 0:
+		out.Outcome = Fired
+	case r.err != nil || r.failures > 0:
+		out.Outcome = Failed
+	case out.Pending > 0:
+		out.Outcome = Pending
+	case !p.possible(r, map[*rule]bool{}):
+		out.Outcome = NoSeries
+	default:
+		out.Outcome = ConditionFalse
+	}
+	return out
+}
+
+// remark notes what of a rule is not replayed as a server would.
+func (p *replay) remark(r *rule) {
+	if r.alert == nil && r.err != nil {
+		p.note("%s is not replayed: %v", r.Record, r.err)
+	}
+	if r.alert == nil && r.failures > 0 {
+		p.note("%s: some evaluations failed, %s", r.Record, r.failure)
+	}
+	if r.alert != nil {
+		for name, why := range r.alert.plain {
+			p.note("%s: the template of its label %s is not expanded, since it has %s", r.Alert, name, why)
+		}
+	}
+}
+
+func labelText(m map[string]string) string {
+	var out []string
+	for k, v := range m {
+		out = append(out, k+"="+v)
+	}
+	slices.Sort(out)
+	return strings.Join(out, ",")
+}
+
+// pages groups the firings of alerts that call somebody by their job, as
+// Alertmanager does with group_by: [job]: as long as any of a job's fires, all are one call.
+func pages(alerts []Alert, end time.Time) []Page {
+	type call struct {
+		Firing
+		alert string
+	}
+	jobs := map[string][]call{}
+	for _, a := range alerts {
+		for _, f := range a.Firings {
+			if slices.Contains(pageSeverities, f.Labels["severity"]) {
+				job := f.Labels[model.JobLabel]
+				jobs[job] = append(jobs[job], call{f, a.Alert})
+			}
+		}
+	}
+	out := []Page{}
+	for job, calls := range jobs {
+		slices.SortStableFunc(calls, func(a, b call) int { return a.Start.Compare(b.Start) })
+		var page *Page
+		for _, c := range calls {
+			if page == nil || page.End != nil && c.Start.After(*page.End) {
+				out = append(out, Page{Job: job, Start: c.Start, End: c.End})
+				page = &out[len(out)-1]
+			}
+			if page.End != nil && (c.End == nil || c.End.After(*page.End)) {
+				page.End = c.End
+			}
+			if !slices.Contains(page.Alerts, c.alert) {
+				page.Alerts = append(page.Alerts, c.alert)
+				slices.Sort(page.Alerts)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Page) int { return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Job, b.Job)) })
+	return out
+}

@@ -1,0 +1,201 @@
+package backtest
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+)
+
+// JSON writes r.
+func JSON(w io.Writer, r *Result) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+// span is a duration as people say it, to the second from a minute on.
+func span(d time.Duration) string {
+	if d >= time.Minute {
+		d = d.Round(time.Second)
+	}
+	return model.Duration(d.Round(time.Millisecond)).String()
+}
+
+// shownFirings are how many of an alert's are listed in text: its latest.
+const shownFirings = 10
+
+// Text writes r for people.
+func Text(w io.Writer, r *Result) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s to %s (%s)\n", clock(r.Start), clock(r.End), span(r.End.Sub(r.Start)))
+	fmt.Fprintf(&b, "\n%s\n", pagesText(r))
+	for _, p := range r.Pages[max(0, len(r.Pages)-shownFirings):] {
+		fmt.Fprintf(&b, "  %s  %s%s: %s\n", clock(p.Start), length(p.Start, p.End), jobText(p.Job), strings.Join(p.Alerts, ", "))
+	}
+	for _, a := range r.Alerts {
+		fmt.Fprintf(&b, "\n%s: %s\n", a.Alert, a.summary(r))
+		if more := len(a.Firings) - shownFirings; more > 0 {
+			fmt.Fprintf(&b, "  … %d before\n", more)
+		}
+		for _, f := range a.Firings[max(0, len(a.Firings)-shownFirings):] {
+			fmt.Fprintf(&b, "  %s  %s  {%s}\n", clock(f.Start), length(f.Start, f.End), shownLabels(f.Labels))
+		}
+		if a.Error != "" {
+			fmt.Fprintf(&b, "  %s\n", a.Error)
+		}
+		if a.Outcome == NoSeries {
+			for _, s := range a.NoSeries {
+				fmt.Fprintf(&b, "  nothing matches %s\n", s)
+			}
+		}
+	}
+	if n := len(r.NoSeries); n > 0 {
+		fmt.Fprintf(&b, "\n%d selectors of the rules matched nothing; -o json lists them (no_series)\n", n)
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(&b, "\nnote: %s", note)
+	}
+	if len(r.Notes) > 0 {
+		b.WriteString("\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func pagesText(r *Result) string {
+	n := len(r.Pages)
+	if n == 0 {
+		return fmt.Sprintf("nobody was paged (severity %s)", strings.Join(pageSeverities, " or "))
+	}
+	often := ""
+	if days := r.Days(); days >= 1 {
+		often = fmt.Sprintf(", %.2g a day", float64(n)/days)
+	}
+	return fmt.Sprintf("paged %s%s (severity %s, grouped by job)", times(n), often, strings.Join(pageSeverities, " or "))
+}
+
+// summary says what became of an alert.
+func (a *Alert) summary(r *Result) string {
+	pending := ""
+	if a.Pending > 0 {
+		pending = fmt.Sprintf("; pending %s without firing", times(a.Pending))
+	}
+	switch a.Outcome {
+	case Fired:
+		total := time.Duration(0)
+		for _, f := range a.Firings {
+			end := r.End
+			if f.End != nil {
+				end = *f.End
+			}
+			total += end.Sub(f.Start)
+		}
+		return fmt.Sprintf("fired %s, for %s in all%s", times(len(a.Firings)), span(total), pending)
+	case Pending:
+		return "never fired" + pending
+	case NoSeries:
+		return "could not fire: no such series"
+	case Failed:
+		return "not replayed"
+	}
+	return "never fired: its condition was false"
+}
+
+func length(start time.Time, end *time.Time) string {
+	if end == nil {
+		return "still firing"
+	}
+	return "for " + span(end.Sub(start))
+}
+
+func jobText(job string) string {
+	if job == "" {
+		return ""
+	}
+	return "  " + job
+}
+
+// shownLabels are the labels of an alert as PromQL writes them, sorted.
+func shownLabels(m map[string]string) string {
+	var out []string
+	for k, v := range m {
+		out = append(out, fmt.Sprintf("%s=%q", k, v))
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
+// The form that CI systems read, as of Apache Ant's junitreport.
+type junitSuites struct {
+	XMLName xml.Name     `xml:"testsuites"`
+	Suites  []junitSuite `xml:"testsuite"`
+}
+
+type junitSuite struct {
+	Name      string      `xml:"name,attr"`
+	Tests     int         `xml:"tests,attr"`
+	Failures  int         `xml:"failures,attr"`
+	Errors    int         `xml:"errors,attr"`
+	Skipped   int         `xml:"skipped,attr"`
+	Time      string      `xml:"time,attr"`
+	Timestamp string      `xml:"timestamp,attr"`
+	Cases     []junitCase `xml:"testcase"`
+}
+
+type junitCase struct {
+	Name    string        `xml:"name,attr"`
+	Class   string        `xml:"classname,attr"`
+	Failure *junitMessage `xml:"failure,omitempty"`
+	Error   *junitMessage `xml:"error,omitempty"`
+	Skipped *junitMessage `xml:"skipped,omitempty"`
+	Out     string        `xml:"system-out,omitempty"`
+}
+
+type junitMessage struct {
+	Message string `xml:"message,attr"`
+}
+
+// JUnit writes r as results of tests: one for each limit, which fails where it is
+// exceeded, and one for each alert, which is an error where it could not be
+// replayed and skipped where there are no series that it could fire on.
+func JUnit(w io.Writer, r *Result, limits []Limit) error {
+	s := junitSuite{Name: "contend rules backtest", Time: fmt.Sprintf("%.3f", r.End.Sub(r.Start).Seconds()), Timestamp: r.Start.UTC().Format("2006-01-02T15:04:05")}
+	for _, l := range limits {
+		c := junitCase{Name: l.Text, Class: "limits"}
+		if said := l.Exceeded(r); said != "" {
+			c.Failure = &junitMessage{said}
+			s.Failures++
+		}
+		s.Cases = append(s.Cases, c)
+	}
+	for _, a := range r.Alerts {
+		c := junitCase{Name: a.Alert, Class: a.Group, Out: a.summary(r)}
+		switch {
+		case a.Error != "":
+			c.Error = &junitMessage{a.Error}
+			s.Errors++
+		case a.Outcome == NoSeries:
+			c.Skipped = &junitMessage{"no such series: " + strings.Join(a.NoSeries, ", ")}
+			s.Skipped++
+		}
+		s.Cases = append(s.Cases, c)
+	}
+	s.Tests = len(s.Cases)
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	enc := xml.NewEncoder(w)
+	enc.Indent("", "  ")
+	if err := enc.Encode(junitSuites{Suites: []junitSuite{s}}); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
