@@ -205,7 +205,7 @@ func (b *board) annotations() {
 // measured looks for what any detector's alerts compare e with: the thresholds
 // of panels that are not in a detector's own row.
 func (b *board) measured(expr string) (*measure, error) {
-	e, err := parse(expr)
+	e, err := series.ParsePromQL(expr)
 	if err != nil {
 		return nil, err
 	}

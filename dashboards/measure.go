@@ -31,7 +31,7 @@ func measures(s *detect.Signal, t series.Timing) ([]*measure, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Alert, err)
 	}
-	e, err := parse(text)
+	e, err := series.ParsePromQL(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Alert, err)
 	}

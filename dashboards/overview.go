@@ -10,6 +10,7 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/text"
 
 	"github.com/contend/contend/detect"
+	"github.com/contend/contend/ingest/series"
 )
 
 // overview is the dashboard of an incident: the alerts, then for each job
@@ -34,7 +35,7 @@ func (b *board) overview() error {
 		}
 		g := graph{title: h.title, description: h.description, width: h.width}
 		if h.detector != "" {
-			g.page = page(h.detector)
+			g.page = detect.Page(h.detector)
 		}
 		for _, beside := range h.beside {
 			query, byInstance, err := selected(beside.expr, asAlerts)
@@ -157,7 +158,7 @@ func (b *board) rows() error {
 			switch {
 			case d.Role != role:
 			case len(d.Signals) == 0:
-				stacks = append(stacks, fmt.Sprintf("- [%s](%s): %s. No alert sees it: %s.", d.Name, page(d.Name), d.Title, d.NoAlert))
+				stacks = append(stacks, fmt.Sprintf("- [%s](%s): %s. No alert sees it: %s.", d.Name, detect.Page(d.Name), d.Title, d.NoAlert))
 			default:
 				if err := b.row(d); err != nil {
 					return fmt.Errorf("detector %s: %w", d.Name, err)
@@ -192,7 +193,7 @@ func (b *board) row(d *detect.Detector) error {
 			return err
 		}
 		for _, m := range found {
-			g, err := measureGraph(m, graph{description: explained, width: third, page: page(d.Name)})
+			g, err := measureGraph(m, graph{description: explained, width: third, page: detect.Page(d.Name)})
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.Alert, err)
 			}
@@ -212,7 +213,7 @@ func (b *board) explain(s *detect.Signal) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	e, err := parse(expr)
+	e, err := series.ParsePromQL(expr)
 	if err != nil {
 		return "", err
 	}

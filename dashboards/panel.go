@@ -44,11 +44,6 @@ type graph struct {
 	page               string // of documentation; "" is none
 }
 
-const pages = "https://github.com/contend/contend/blob/main/"
-
-// page is where a detector is explained.
-func page(detector string) string { return pages + "detect/" + detector + "/README.md" }
-
 // Legends of lines that are drawn in a way of their own.
 const (
 	thresholdLegend = "threshold"

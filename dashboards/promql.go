@@ -7,15 +7,9 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
-)
 
-func parse(text string) (parser.Expr, error) {
-	e, err := parser.NewParser(parser.Options{}).ParseExpr(text)
-	if err != nil {
-		return nil, fmt.Errorf("expected PromQL, saw %q: %w", text, err)
-	}
-	return e, nil
-}
+	"github.com/contend/contend/ingest/series"
+)
 
 // scope is which of a job's instances a query is of.
 type scope int
@@ -33,7 +27,7 @@ const (
 // selected is PromQL with the dashboard's variables in every selector. It
 // reports whether the result is of single instances.
 func selected(text string, of scope) (query string, byInstance bool, err error) {
-	e, err := parse(text)
+	e, err := series.ParsePromQL(text)
 	if err != nil {
 		return "", false, err
 	}

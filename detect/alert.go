@@ -1,7 +1,6 @@
 package detect
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -89,13 +88,14 @@ func Spans(at []int64, start, end time.Time, step, hold, keep time.Duration) []S
 	return out
 }
 
-// timesOf are the steps at which any of a job's instances has a value.
-func timesOf(series []promql.Series) []int64 {
-	seen := map[int64]bool{}
-	for _, s := range series {
+// StepsOf are the times, in ms and ascending, at which any series of m has a value.
+func StepsOf(m promql.Matrix) []int64 {
+	var out []int64
+	for _, s := range m {
 		for _, p := range s.Floats {
-			seen[p.T] = true
+			out = append(out, p.T)
 		}
 	}
-	return slices.Sorted(maps.Keys(seen))
+	slices.Sort(out)
+	return slices.Compact(out)
 }

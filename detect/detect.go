@@ -66,6 +66,11 @@ type Detector struct {
 	Run         func(*Pass) error
 }
 
+// Page is where a detector of that name is explained, for people elsewhere.
+func Page(name string) string {
+	return "https://github.com/contend/contend/blob/main/detect/" + name + "/README.md"
+}
+
 // Unit is what a finding counts.
 type Unit string
 

@@ -3,7 +3,6 @@ package detect
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -46,11 +45,7 @@ func (p *plan) parse(expr string) (parser.Expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := parser.NewParser(parser.Options{}).ParseExpr(text)
-	if err != nil {
-		return nil, fmt.Errorf("expected PromQL, saw %q: %w", text, err)
-	}
-	return e, nil
+	return series.ParsePromQL(text)
 }
 
 // run evaluates PromQL with {{spans}} in a scope.

@@ -50,7 +50,7 @@ type Firing struct {
 
 // steps are the times, in ms and ascending, at which the condition held for an instance.
 func (f *Firing) steps() []int64 {
-	at := timesOf(f.held)
+	at := StepsOf(f.held)
 	from, _ := slices.BinarySearch(at, f.Active.UnixMilli())
 	to := len(at)
 	if !f.Resolved.IsZero() {
@@ -138,7 +138,7 @@ func evaluateSignals(ctx context.Context, c *series.Canonical, detectors []*Dete
 			if v.moment() {
 				hold = 0
 			}
-			a.spans = Spans(timesOf(a.held), c.Start, c.End, c.Timing.Interval, hold, keep)
+			a.spans = Spans(StepsOf(a.held), c.Start, c.End, c.Timing.Interval, hold, keep)
 		}
 	}
 	return views, nil

@@ -7,8 +7,6 @@ import (
 	"github.com/contend/contend/detect"
 )
 
-const pages = "https://github.com/contend/contend/blob/main/detect/"
-
 // Of labels in a command that somebody copies into a shell, what could end its
 // quotes is taken out.
 const (
@@ -35,7 +33,7 @@ func (g *generator) annotations(d *detect.Detector, s *detect.Signal, excluded [
 		{"summary", "{{ $labels.job }}: " + s.Title},
 		{"description", text},
 		{"find", g.analyze() + `{{ range ` + worst(1) + ` }} http://` + plainInstance + `{{ end }}`},
-		{"runbook_url", pages + d.Name + "/README.md"},
+		{"runbook_url", detect.Page(d.Name)},
 	}
 }
 
@@ -53,6 +51,6 @@ func (g *generator) missingAnnotations() []Pair {
 		{"summary", "{{ $labels.job }}: contend cannot look: its requests in flight or its CPU are not known"},
 		{"description", "{{ $value }} instances are scraped, and none has both contend:inflight and contend:cpu, which the alerts are made of: that they are silent says nothing. Something is not exported any more, or not yet."},
 		{"find", strings.Replace(g.analyze(), "contend analyze", "contend rules check", 1)},
-		{"runbook_url", pages + "inflightcpu/README.md"},
+		{"runbook_url", detect.Page("inflightcpu")},
 	}
 }

@@ -118,7 +118,7 @@ func (k *checker) signal(r *Rule) Checked {
 
 func (k *checker) selector(metric string) string {
 	out := fmt.Sprintf("__name__=%q", metric)
-	if k.c.Selector != "" && !strings.HasPrefix(metric, "container_") && !strings.HasPrefix(metric, "kube_") && !strings.HasPrefix(metric, "prober_") {
+	if k.c.Selector != "" && !series.Foreign(metric) {
 		out += "," + k.c.Selector
 	}
 	return out
@@ -198,7 +198,7 @@ func canonicalNames(expr string) []string {
 type uses struct{ rated, level bool }
 
 func usesOf(expr, metric string) (u uses) {
-	e, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
+	e, err := series.ParsePromQL(expr)
 	if err != nil {
 		return u
 	}

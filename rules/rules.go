@@ -313,9 +313,9 @@ const MissingAlert = "ContendInputsMissing"
 
 // pretty breaks an expression into lines.
 func pretty(expr string) (string, error) {
-	e, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
+	e, err := series.ParsePromQL(expr)
 	if err != nil {
-		return "", fmt.Errorf("expected PromQL, saw %q: %w", expr, err)
+		return "", err
 	}
 	return parser.Prettify(e), nil
 }

@@ -118,8 +118,8 @@ or above --fail-on was found (1 outranks 3).`,
 
 // check refuses flags whose values make no sense.
 func (f *analyzeFlags) check(args []string) error {
-	if f.output != "text" && f.output != "json" {
-		return fmt.Errorf("unknown output %q; expected text or json", f.output)
+	if err := checkOutput(f.output); err != nil {
+		return err
 	}
 	if f.failOn != "" && !slices.Contains(detect.Severities, detect.Severity(f.failOn)) {
 		return fmt.Errorf("unknown severity %q for --fail-on; expected critical, warning or info", f.failOn)

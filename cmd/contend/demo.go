@@ -324,7 +324,7 @@ func playScenario(ctx context.Context, sc play.Scenario, o playOptions) (out pla
 
 // scrapeLate is how late scrapes may begin: half of their interval. Later ones
 // are of another moment than their series says.
-const scrapeLate = 125 * time.Millisecond
+const scrapeLate = play.Scrape / 2
 
 // recorder records a play. It is all the demo knows of contend.
 type recorder struct {

@@ -141,21 +141,6 @@ func (r *results) keep(p played) error {
 	return nil
 }
 
-func writeByRename(path string, text []byte) error {
-	part, err := os.CreateTemp(filepath.Dir(path), ".part-")
-	if err != nil {
-		return err
-	}
-	_, err = part.Write(text)
-	if err = errors.Join(err, part.Close()); err == nil {
-		err = os.Rename(part.Name(), path)
-	}
-	if err != nil {
-		os.Remove(part.Name())
-	}
-	return err
-}
-
 // buildID is what this binary was built from, exactly: a checkout has no
 // version, so that only the bytes of the binary tell a change of a detector or
 // of a scenario.

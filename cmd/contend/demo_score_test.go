@@ -1,12 +1,12 @@
 package main
 
 import (
-	"github.com/contend/contend/demo/play"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/contend/contend/demo/play"
 	"github.com/contend/contend/demo/truth"
 	"github.com/contend/contend/detect"
 	"github.com/contend/contend/detect/all"
@@ -44,7 +44,7 @@ func testScorer(t *testing.T, text string) *scorer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &scorer{truth: tr, detectors: all.Detectors(), timing: series.Timing{Interval: demoScrape, Factor: 60}}
+	return &scorer{truth: tr, detectors: all.Detectors(), timing: series.Timing{Interval: play.Scrape, Factor: 60}}
 }
 
 // TestScoreFindings compares reports with one truth.

@@ -12,14 +12,12 @@ import (
 
 	"github.com/contend/contend/demo/play"
 	"github.com/contend/contend/detect"
+	"github.com/contend/contend/detect/report"
 )
 
 // evalWidth is the columns the text of an evaluation keeps to, whatever the
 // terminal's: the matrix is compared from one evaluation to the next.
 const evalWidth = 100
-
-// demoScrape is how often the demo scrapes.
-const demoScrape = 250 * time.Millisecond
 
 // writeEvalText writes an evaluation for people: the matrix of scenarios and
 // detectors, what was wrong, each detector's record, the lead times, and what
@@ -80,7 +78,7 @@ func (e *evaluation) matrix() []string {
 				n++
 			}
 		}
-		row := []string{ellipsis(name, longest), fmt.Sprintf("%d/%d", n, all)}
+		row := []string{report.Cut(name, longest), fmt.Sprintf("%d/%d", n, all)}
 		for _, d := range e.detectors {
 			row = append(row, cell(valid, d))
 		}
@@ -246,7 +244,7 @@ func (e *evaluation) leads() []string {
 	if slowest == 0 {
 		return lines
 	}
-	n := math.Ceil(slowest / demoScrape.Seconds())
+	n := math.Ceil(slowest / play.Scrape.Seconds())
 	return append(lines,
 		fmt.Sprintf("The slowest warning came %.0f scrapes after the onset: %s at 15 s, %s at 30 s. Where a step in", n, atInterval(n, 15), atInterval(n, 30)),
 		"load meets clients with a shorter timeout than that, no alert on scraped series can come in time.")
@@ -282,7 +280,7 @@ func leadRow(valid []played, event string) []string {
 		return append(row, "-", "-", "-", "-", "-")
 	}
 	worst := slices.Min(leads)
-	n := math.Floor(worst / demoScrape.Seconds()) // a part of a scrape may hold none at another interval
+	n := math.Floor(worst / play.Scrape.Seconds()) // a part of a scrape may hold none at another interval
 	return append(row, fmt.Sprintf("%.2f s", median(leads)), fmt.Sprintf("%.2f s", worst),
 		fmt.Sprintf("%.0f", n), atInterval(n, 15), atInterval(n, 30))
 }
@@ -402,12 +400,4 @@ func alignRows(rows [][]string, gap string) []string {
 		lines = append(lines, strings.TrimRight(b.String(), " "))
 	}
 	return lines
-}
-
-// ellipsis cuts a name to so many characters.
-func ellipsis(name string, most int) string {
-	if r := []rune(name); len(r) > most {
-		return string(r[:most-1]) + "…"
-	}
-	return name
 }

@@ -121,7 +121,7 @@ func viewLines(past []play.State, width int) []string {
 		fmt.Sprintf("tasks       %d, %d ready, %d killed; health check %v%s", s.Tasks, s.Ready, s.Kills, s.Health.Round(time.Millisecond), failing),
 	}
 	for i, line := range lines {
-		lines[i] = ellipsis(line, max(width-1, 1))
+		lines[i] = report.Cut(line, max(width-1, 1))
 	}
 	return lines
 }

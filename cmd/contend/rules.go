@@ -303,7 +303,7 @@ func writeFiles(cmd *cobra.Command, files []outFile, force bool) error {
 		}
 	}
 	for _, f := range files {
-		if err := replaceFile(f.path, f.text); err != nil {
+		if err := writeByRename(f.path, f.text); err != nil {
 			return &outcome{exitFailed, fmt.Errorf("writing %s: %w", f.path, err)}
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", report.Printable(f.path))
@@ -311,9 +311,9 @@ func writeFiles(cmd *cobra.Command, files []outFile, force bool) error {
 	return nil
 }
 
-// replaceFile writes a file that is there wholly or not at all, also after a
+// writeByRename writes a file that is there wholly or not at all, also after a
 // crash. Servers that run as another user read it.
-func replaceFile(path string, text []byte) error {
+func writeByRename(path string, text []byte) error {
 	part, err := os.CreateTemp(filepath.Dir(path), ".part-")
 	if err != nil {
 		return err

@@ -12,7 +12,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
 
 	"github.com/contend/contend/detect/all"
@@ -76,11 +75,10 @@ func (f *rulesFlags) checkRules(ctx context.Context, cmd *cobra.Command, opt rul
 	collect := f.collect()
 	collect.Interval, collect.End = stage.Timing.Interval, f.until.t
 	collect.Start = collect.End.Add(-max(f.since.d, defaultSince))
-	history, err := model.ParseDuration(series.History)
+	collect.History, err = series.Timing{Factor: collect.Factor}.Span(series.History)
 	if err != nil {
 		return nil, err
 	}
-	collect.History = time.Duration(float64(history) / max(collect.Factor, 1))
 	steps := newProgress(cmd.ErrOrStderr())
 	defer steps.done()
 	collect.Progress = steps.begin

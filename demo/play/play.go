@@ -23,8 +23,9 @@ type Options struct {
 	Show     func(State) // called about four times a second, never at once with itself; nil: nobody looks
 }
 
-// showEvery is how often the live view is told the state: once a scrape.
-const showEvery = 250 * time.Millisecond
+// Scrape is the interval at which the demo is scraped, 15 s of what it imitates
+// at 1:60. The live view is told the state as often.
+const Scrape = 250 * time.Millisecond
 
 // run is what a run is kept track of by; its lock guards what several goroutines change.
 type run struct {
@@ -188,14 +189,14 @@ func (r *run) show(ctx context.Context, start time.Time, to func(State)) {
 	}
 	var earlier []load.Stats // the last second, oldest first
 	cpu, at := r.cpuSeconds(), time.Now()
-	for n := 0; wait(ctx, time.Until(start.Add(time.Duration(n)*showEvery))) == nil; n++ {
+	for n := 0; wait(ctx, time.Until(start.Add(time.Duration(n)*Scrape))) == nil; n++ {
 		stats := r.stage.Clients.Stats()
 		earlier = append(earlier, stats)
-		if len(earlier) > int(time.Second/showEvery)+1 {
+		if len(earlier) > int(time.Second/Scrape)+1 {
 			earlier = earlier[1:]
 		}
 		first := earlier[0]
-		over := max(float64(len(earlier)-1)*showEvery.Seconds(), showEvery.Seconds())
+		over := max(float64(len(earlier)-1)*Scrape.Seconds(), Scrape.Seconds())
 		rate := func(now, before int) float64 { return float64(now-before) / over }
 		state := State{
 			Elapsed: time.Since(start), Of: r.stage.scenario.Length,

@@ -85,8 +85,8 @@ func (s *Stage) reload(ctx context.Context) {
 }
 
 const (
-	// reloadEvery is how soon people are told that a page hangs: a scrape.
-	reloadEvery = 250 * time.Millisecond
+	// reloadEvery is how soon people are told that a page hangs.
+	reloadEvery = Scrape
 	// hanging is how many calls wait when pages are seen to hang: a third of a
 	// second's at the surge's height. One call in twenty that fails is seen too.
 	hanging = 600

@@ -275,8 +275,8 @@ func shorten(name string, width int) string {
 	return "…"
 }
 
-// cut shortens text to width columns, with "…" at its end.
-func cut(text string, width int) string {
+// Cut shortens text to width columns, with "…" at its end.
+func Cut(text string, width int) string {
 	if columns(text) <= width {
 		return text
 	}

@@ -187,8 +187,8 @@ func TestCut(t *testing.T) {
 	}{
 		{"", 0, ""}, {"abc", 3, "abc"}, {"abcd", 3, "ab…"}, {"ab cd", 4, "ab…"}, {"接続", 3, "接…"}, {"接続", 2, "…"},
 	} {
-		if got := cut(tt.in, tt.width); got != tt.want {
-			t.Errorf("cut(%q, %d) = %q, want %q", tt.in, tt.width, got, tt.want)
+		if got := Cut(tt.in, tt.width); got != tt.want {
+			t.Errorf("Cut(%q, %d) = %q, want %q", tt.in, tt.width, got, tt.want)
 		}
 	}
 }

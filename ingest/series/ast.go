@@ -2,6 +2,7 @@ package series
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,6 +13,15 @@ import (
 )
 
 var promQL = parser.NewParser(parser.Options{})
+
+// ParsePromQL reads an expression. The error quotes it.
+func ParsePromQL(text string) (parser.Expr, error) {
+	e, err := promQL.ParseExpr(text)
+	if err != nil {
+		return nil, fmt.Errorf("expected PromQL, saw %q: %w", text, err)
+	}
+	return e, nil
+}
 
 var classic = regexp.MustCompile(`rate\(METRIC_(sum|count)((?:\{[^}]*\})?\[)`)
 

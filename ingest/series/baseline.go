@@ -179,7 +179,7 @@ func (r Record) evaluate(ctx context.Context, store *memory.Store, t Timing, sta
 	if err != nil {
 		return nil, err
 	}
-	return spread(m, every, start, end, t.Interval), nil
+	return Spread(m, every, start, end, t.Interval), nil
 }
 
 // withYoung is what the expression of a baseline says, without the engine,
@@ -252,9 +252,9 @@ func appendPoint(to []promql.FPoint, t int64, v float64, start, end time.Time) [
 	return append(to, promql.FPoint{T: t, F: v})
 }
 
-// spread repeats each point of m, which are every apart on multiples of it, at
+// Spread repeats each point of m, which are every apart on multiples of it, at
 // the steps of a finer grid until the next.
-func spread(m promql.Matrix, every time.Duration, from, end time.Time, step time.Duration) promql.Matrix {
+func Spread(m promql.Matrix, every time.Duration, from, end time.Time, step time.Duration) promql.Matrix {
 	out := make(promql.Matrix, 0, len(m))
 	for _, s := range m {
 		fine := promql.Series{Metric: s.Metric}

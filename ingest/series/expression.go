@@ -290,7 +290,7 @@ func (s Stage) write(p Preset, metric string, native bool) (string, []string, er
 		}
 		for _, name := range s.names(v, p.Foreign) {
 			// Targets and lists of containers say which values count, and are none.
-			value := !takesAway(n, path) && (isForeign(name, exporters) || !p.readsExporters())
+			value := !takesAway(n, path) && (Foreign(name) || !p.readsExporters())
 			if value && !slices.Contains(metrics, name) {
 				metrics = append(metrics, name)
 			}

@@ -155,6 +155,10 @@ var dotted = map[string]string{
 // exporters begin the names of such series.
 var exporters = []string{"container_", "kube_pod_", "prober_"}
 
+// Foreign reports whether a metric that presets read is an exporter's, to
+// which the user's selector does not apply.
+func Foreign(metric string) bool { return isForeign(metric, exporters) }
+
 // readsExporters tells whether a preset reads such series.
 func (p Preset) readsExporters() bool {
 	return slices.ContainsFunc(exporters, func(e string) bool { return strings.Contains(p.Expr, e) })

@@ -197,9 +197,9 @@ func everyInstance(value float64, signals []string) string {
 // metrics for which has is true exist: what is on the right of unless, and one
 // side of or, may be missing.
 func Possible(expr string, has func(metric string) bool) (bool, error) {
-	e, err := promQL.ParseExpr(expr)
+	e, err := ParsePromQL(expr)
 	if err != nil {
-		return false, fmt.Errorf("expected PromQL, saw %q: %w", expr, err)
+		return false, err
 	}
 	_, ok := prune(e, func(v *parser.VectorSelector) bool {
 		name := nameOf(v)

@@ -6,6 +6,9 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/contend/contend/detect"
+	"github.com/contend/contend/ingest/series"
 )
 
 // query evaluates an expression at start, start+step … until end.
@@ -18,7 +21,7 @@ func evaluate(ask query, e parser.Expr, start, end time.Time, step time.Duration
 		first := start.UnixMilli()
 		first -= first % coarse.Milliseconds()
 		m, err := ask(e.String(), time.UnixMilli(first), end, coarse)
-		return spread(m, coarse, start, end, step), err
+		return series.Spread(m, coarse, start, end, step), err
 	}
 	whole := []run{{start.UnixMilli(), end.UnixMilli()}}
 	c := candidates{ask, step}
@@ -77,7 +80,7 @@ func (c candidates) steps(e parser.Expr, in []run, top bool) (at []int64, narrow
 			return slices.Compact(both), ok, err
 		case e.Op.IsComparisonOperator() && !e.ReturnBool && !top:
 			m, err := c.over(e, in)
-			return stepsOf(m), true, err
+			return detect.StepsOf(m), true, err
 		}
 		needed := []parser.Expr{e.LHS, e.RHS}
 		if e.Op.IsSetOperator() {
@@ -119,18 +122,6 @@ func conjuncts(e parser.Expr) []parser.Expr {
 		}
 	}
 	return []parser.Expr{e}
-}
-
-// stepsOf are the times at which any series of m has a value.
-func stepsOf(m promql.Matrix) []int64 {
-	var out []int64
-	for _, s := range m {
-		for _, p := range s.Floats {
-			out = append(out, p.T)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }
 
 // run is the first and the last of some steps, in ms.
@@ -224,28 +215,4 @@ func coarseSteps(e parser.Expr, steps map[time.Duration]bool) bool {
 		return true
 	}
 	return false
-}
-
-// spread repeats each point of m, which are coarse apart, at the steps from
-// start to end until the next.
-func spread(m promql.Matrix, coarse time.Duration, start, end time.Time, step time.Duration) promql.Matrix {
-	out := make(promql.Matrix, 0, len(m))
-	from, wide, fine := start.UnixMilli(), coarse.Milliseconds(), step.Milliseconds()
-	for _, s := range m {
-		var floats []promql.FPoint
-		for _, p := range s.Floats {
-			// The first step at or after the point.
-			t := from
-			if p.T > from {
-				t += (p.T - from + fine - 1) / fine * fine
-			}
-			for ; t < p.T+wide && t <= end.UnixMilli(); t += fine {
-				floats = append(floats, promql.FPoint{T: t, F: p.F})
-			}
-		}
-		if len(floats) > 0 {
-			out = append(out, promql.Series{Metric: s.Metric, Floats: floats})
-		}
-	}
-	return out
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 
+	"github.com/contend/contend/detect"
 	"github.com/contend/contend/ingest/series"
 	"github.com/contend/contend/ingest/series/memory"
 	"github.com/contend/contend/ingest/series/promapi"
@@ -196,7 +197,7 @@ func (p *replay) covered() (time.Time, error) {
 	if err != nil {
 		return start, err
 	}
-	at := stepsOf(m)
+	at := detect.StepsOf(m)
 	if len(at) == 0 {
 		return start, nil
 	}
