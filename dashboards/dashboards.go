@@ -5,7 +5,6 @@ package dashboards
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
@@ -22,6 +21,8 @@ type Options struct {
 	// Timing is that of the rules: the spans of thresholds follow it, and no panel
 	// asks for points closer together than its interval.
 	Timing series.Timing
+	// Settings are a user's own thresholds, those of the rules.
+	Settings []detect.Setting
 	// Path is the directory in which Grafana finds the dashboards, on its own machine.
 	Path string
 }
@@ -36,6 +37,10 @@ type File struct {
 // them (a dashboard provider), and the exclusions of Grafana's
 // dashboard-linter with their reasons. The same arguments give the same bytes.
 func Generate(detectors []*detect.Detector, opt Options) ([]File, error) {
+	detectors, err := detect.Apply(detectors, opt.Settings)
+	if err != nil {
+		return nil, err
+	}
 	var files []File
 	exclusions := map[string]exclusion{}
 	for _, d := range [...]struct {
@@ -44,7 +49,7 @@ func Generate(detectors []*detect.Detector, opt Options) ([]File, error) {
 		uid  string // 8 to 40 characters, kept for good: links and bookmarks have it
 		text [2]string
 	}{
-		{"overview.json", (*board).overview, "contend-overview", [...]string{"contend: overview",
+		{"overview.json", (*board).overview, overviewUID, [...]string{"contend: overview",
 			"Where the requests of each service are, what its alerts compare and with what. Reads the series that contend's rules record."}},
 		{"fleet.json", (*board).fleet, "contend-fleet", [...]string{"contend: fleet",
 			"Which instances are worst, side by side. Reads the series that contend's rules record."}},
@@ -58,6 +63,7 @@ func Generate(detectors []*detect.Detector, opt Options) ([]File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.name, err)
 		}
+		built.SchemaVersion = schemaVersion
 		// Shown, and not in a menu, which is the SDK's default.
 		for i := range built.Links {
 			built.Links[i].Placement = nil
@@ -117,9 +123,14 @@ type exclusionEntry struct {
 	TargetIdx int `yaml:"targetIdx"`
 }
 
-const instanceRule = "target-instance-rule"
+// Rules of dashboard-linter that have exceptions.
+const (
+	instanceRule = "target-instance-rule"
+	jobRule      = "target-job-rule"
+)
 
 var reasons = map[string]string{
+	jobRule:      "The state of alerts is of every job: it tells which one to choose.",
 	instanceRule: "What a condition adds up is of the whole job and is held against the job's own peak, some series are recorded by job alone, and a panel repeated for the worst instances selects by that.",
 }
 
@@ -151,24 +162,35 @@ func newBoard(title string, detectors []*detect.Detector, opt Options) *board {
 	return b
 }
 
-const tag = "contend"
+const (
+	tag         = "contend"
+	overviewUID = "contend-overview"
+)
+
+// schemaVersion is that of Grafana 10 and 11; newer ones migrate it. The SDK's is
+// of Grafana 12, which older ones do not know.
+const schemaVersion = 39
 
 var datasource = common.DataSourceRef{Type: cog.ToPtr("prometheus"), Uid: cog.ToPtr("${datasource}")}
 
 // variables are what a reader can choose: a datasource variable, since
 // __inputs are filled in by the import in the UI alone, not by provisioning.
+//
+// A service is a job with requests: exporters have a CPU too. Of the jobs there
+// is no All, which Grafana would begin with: it begins with the first, and
+// several can be chosen.
 func variables() []cog.Builder[dashboard.VariableModel] {
 	labels := func(name, label, query, regex string) *dashboard.QueryVariableBuilder {
 		return dashboard.NewQueryVariableBuilder(name).Label(label).Datasource(datasource).
 			Query(dashboard.StringOrMap{String: &query}).Definition(query).Regex(regex).
 			Refresh(dashboard.VariableRefreshOnTimeRangeChanged).Sort(dashboard.VariableSortAlphabeticalAsc).
-			Multi(true).IncludeAll(true).AllValue(".+")
+			Multi(true).AllValue(".+") // which dashboard-linter wants of a job too
 	}
 	five := dashboard.StringOrArrayOfString{String: cog.ToPtr("5")}
 	return []cog.Builder[dashboard.VariableModel]{
 		dashboard.NewDatasourceVariableBuilder("datasource").Label("Data source").Type("prometheus"),
-		labels("job", "Job", `label_values({__name__=~"contend:(inflight|completions|cpu)"}, job)`, ""),
-		labels("instance", "Instance", `label_values({__name__=~"contend:(inflight|completions|cpu)",job=~"$job"}, instance)`, ""),
+		labels("job", "Job", `label_values({__name__=~"contend:(inflight|completions)"}, job)`, ""),
+		labels("instance", "Instance", `label_values({__name__=~"contend:(inflight|completions|cpu)",job=~"$job"}, instance)`, "").IncludeAll(true),
 		dashboard.NewCustomVariableBuilder("worst").Label("Worst of each job").
 			Description("how many instances of each job a panel shows, those that were worst in the time shown").
 			Values(dashboard.StringOrMap{String: cog.ToPtr("1,5,10,20,100")}).
@@ -202,7 +224,7 @@ func (b *board) annotations() {
 	}
 }
 
-// measured looks for what any detector's alerts compare e with: the thresholds
+// measured looks for what any detector's alerts hold expr against: the limits
 // of panels that are not in a detector's own row.
 func (b *board) measured(expr string) (*measure, error) {
 	e, err := series.ParsePromQL(expr)
@@ -218,15 +240,10 @@ func (b *board) measured(expr string) (*measure, error) {
 			}
 			for _, m := range found {
 				if m.text() == e.String() {
-					all.constants = append(all.constants, m.constants...)
-					for _, threshold := range m.moving {
-						all.move(threshold)
-					}
+					all.limits = append(all.limits, m.limits...)
 				}
 			}
 		}
 	}
-	slices.Sort(all.constants)
-	all.constants = slices.Compact(all.constants)
 	return all, nil
 }

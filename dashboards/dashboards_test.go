@@ -199,73 +199,164 @@ func TestRowsAreDetectors(t *testing.T) {
 	}
 }
 
-// TestThresholds spells what is drawn for alerts of each form; what it does
-// not list, TestThresholdsFollow covers.
+// TestThresholds spells every limit that is drawn, and every gate that is told
+// instead, of each panel of each detector's row.
 func TestThresholds(t *testing.T) {
 	t.Parallel()
-	const at = `{instance=~"$instance",job=~"$job"}`
-	type drawn struct {
+	type told struct {
 		title, unit string
-		constants   []float64
-		lines       []string // without the part that keeps the worst
+		limits      []string // alert and bound, of lines
+		gates       string   // in the description
 	}
-	for _, tt := range []struct {
-		detector string
-		want     []drawn
-	}{
-		{"inflightcpu", []drawn{
-			{"Requests in flight per busy core", "short", []float64{50}, []string{
-				"contend:inflight_per_cpu" + at, "3 * contend:inflight_per_cpu:baseline" + at,
-			}},
-			{"Requests being served now", "short", []float64{5, 50}, []string{
-				"contend:inflight" + at, "2 * contend:inflight:baseline" + at, "3 * min_over_time(contend:inflight" + at + "[30m])",
-			}},
-		}},
-		// A threshold of the sum is of the job, and a difference becomes a line.
-		{"herd", []drawn{
-			{"Requests that arrive per second", "reqps", nil, []string{"contend:arrivals" + at}},
-			{"Requests that began, all of the job", "reqps", nil, []string{
-				`sum by (job) (contend:arrivals{job=~"$job"})`, `2 * contend:arrivals:peak{job=~"$job"}`, `2 * contend:arrivals:peak{job=~"$job"} + 30 / 60`,
-			}},
-			{"Requests that began, the highest of the last hour", "reqps", []float64{10. / 60}, []string{`contend:arrivals:peak{job=~"$job"}`}},
-			{"Requests that began, mean of the job's instances", "reqps", nil, []string{
-				`avg by (job) (contend:arrivals{job=~"$job"})`, `2 * contend:arrivals:mean_peak{job=~"$job"}`,
-			}},
-		}},
-		// Whether there is any (> 0, == 0) is no threshold.
-		{"hungrequests", []drawn{
-			{"Requests in flight that do not finish", "short", nil, []string{
-				"contend:inflight" + at + " - (contend:completions" + at + " * contend:latency" + at + " or 0 * contend:inflight" + at + ")",
-				"0.5 * contend:inflight" + at,
-			}},
-			{"Requests being served now", "short", []float64{10}, []string{"contend:inflight" + at, "3 * contend:inflight:baseline" + at}},
-		}},
-		{"memorygrowth", []drawn{
-			{"Share of the memory limit in use", "percentunit", []float64{0.5}, []string{"contend:memory" + at + " / contend:memory_limit" + at}},
-			{"Memory in use, extrapolated", "bytes", nil, []string{"predict_linear(contend:memory" + at + "[2m], 300)", "contend:memory_limit" + at}},
-			{"Requests being served now", "short", []float64{5}, []string{"contend:inflight" + at, "1.5 * contend:inflight:baseline" + at}},
-			{"Open client connections", "short", nil, []string{"contend:connections" + at, "1.5 * contend:connections:baseline" + at}},
-		}},
+	for detector, want := range map[string][]told{
+		"herd": {
+			{"Requests that arrive per second", "reqps", nil, ""},
+			{"Requests that began, all of the job", "reqps", []string{"ContendHerd {{job}}: 2 * arrivals:peak"}, "above `2 * contend:arrivals:peak + 30 / 60`"},
+			{"Requests that began, the highest of the last hour", "reqps", nil, "above `10 / 60`"},
+			{"Requests that began, mean of the job's instances", "reqps", nil, "above `2 * contend:arrivals:mean_peak`"},
+		},
+		// Whether there is any (> 0, == 0) is neither.
+		"hungrequests": {
+			{"Requests in flight that do not finish", "short", []string{"ContendHungRequests {{instance}}: 0.5 * inflight"}, ""},
+			{"Requests being served now", "short", nil, "from `10` on, above `3 * contend:inflight:baseline`"},
+		},
+		"cpubound": {
+			{"Cores busy", "short", []string{"ContendCPUBound {{instance}}: 0.9 * cpu_limit"}, ""},
+			{"Share of scheduler periods in which a CPU quota stopped the container", "percentunit", []string{"ContendCPUBound: 0.5"}, ""},
+			{"Requests being served now", "short", nil, "above `2 * contend:inflight:baseline`, from `5` on"},
+			{"Runnable, queueing for CPU", "short", nil, "above `0.2 * contend:inflight`, from `3` on"},
+			{"Mean duration of finished requests, health checks and streams apart", "s", nil, "above `2 * contend:latency:baseline`"},
+		},
+		"downstream": {
+			{"Requests in outgoing calls", "short", []string{
+				"ContendDownstream {{instance}}: 2 * dependency_wait:baseline", "ContendDownstream {{instance}}: 0.5 * inflight",
+			}, "from `5` on"},
+		},
+		"lockwait": {
+			{"Goroutines or threads that wait for a lock, on average", "short", []string{
+				"ContendLockWait {{instance}}: 0.2 * inflight", "ContendLockWait {{instance}}: 5 unless inflight",
+			}, "from `3` on"},
+		},
+		"poolwait": {
+			{"ContendPoolWait: Requests that wait for a connection", "short", []string{
+				"ContendPoolWait {{instance}}: 0.2 * inflight", "ContendPoolWait {{instance}}: 5 unless inflight",
+			}, "from `3` on"},
+			{"ContendPoolExhausted: Share of the pool's connections in use", "percentunit", []string{"ContendPoolExhausted {{instance}}: 0.95 unless pool_wait"}, ""},
+			{"ContendPoolExhausted: Requests being served now", "short", nil,
+				"from `5 unless contend:pool_wait` on, above `3 * contend:inflight:baseline unless contend:pool_wait`"},
+		},
+		"healthcheck": {
+			{"ContendHealthCheckSlow: Seconds of a health check", "s", []string{
+				"ContendHealthCheckSlow {{instance}}: 0.5 * health_timeout",
+				"ContendHealthCheckSlow {{instance}}: 5 * health_latency:baseline unless health_timeout",
+				"ContendHealthCheckSlow {{instance}}: 0.5 unless health_timeout unless health_latency:baseline",
+			}, "above `0.2 unless contend:health_timeout`"},
+			{"ContendHealthCheckFailing: Failed health checks in a window of four scrapes", "short", []string{"ContendHealthCheckFailing: 2"}, ""},
+		},
+		"inflightcpu": {
+			{"Requests in flight per busy core", "short", []string{
+				"ContendInflightCPU {{instance}}: 3 * inflight_per_cpu:baseline",
+				"ContendInflightCPU {{instance}}: 50 unless inflight_per_cpu:baseline",
+			}, ""},
+			{"Requests being served now", "short", nil, "from `5` on, above `2 * contend:inflight:baseline`, from `50 unless contend:inflight_per_cpu:baseline` on, " +
+				"above `3 * min_over_time(contend:inflight[30m]) unless contend:inflight_per_cpu:baseline`"},
+		},
+		"memorygrowth": {
+			{"Share of the memory limit in use", "percentunit", nil, "above `0.5`"},
+			{"Memory in use, extrapolated", "bytes", []string{"ContendMemoryGrowth {{instance}}: memory_limit"}, ""},
+			{"Requests being served now", "short", nil, "above `1.5 * contend:inflight:baseline`, from `5` on"},
+			{"Open client connections", "short", nil, "above `1.5 * contend:connections:baseline`"},
+		},
+		"replacement": {
+			{"How often the instance began again shortly after it began", "short", nil, ""},
+			{"How often the instance began again soon after it began, all of the job", "short", []string{"ContendReplacementSpiral: 2"}, ""},
+			{"Age of the instance, highest of the job's instances", "s", nil, "above `900`"},
+		},
 	} {
-		var got []drawn
-		for _, p := range rowOf(t, tt.detector) {
-			d := drawn{title: p.Title, unit: p.FieldConfig.Defaults.Unit}
-			for _, s := range p.FieldConfig.Defaults.Thresholds.Steps {
-				if s.Value != nil {
-					d.constants = append(d.constants, *s.Value)
-				}
-			}
-			for _, q := range p.Targets {
-				query, _, _ := strings.Cut(q.Expr, " and on (job, instance) topk by (job) ($worst, ")
-				if query != q.Expr {
-					query = strings.TrimSuffix(strings.TrimPrefix(query, "("), ")")
-				}
-				d.lines = append(d.lines, query)
+		var got []told
+		for _, p := range rowOf(t, detector) {
+			d := told{p.Title, p.FieldConfig.Defaults.Unit, limitsOf(p), ""}
+			if gates, ok := strings.CutPrefix(p.Description, "A gate, no limit, and so not drawn: it matters "); ok {
+				gates, _, _ = strings.Cut(gates, "\n\n")
+				d.gates = strings.TrimSuffix(gates, ".")
 			}
 			got = append(got, d)
 		}
-		if a, b := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", tt.want); a != b {
-			t.Errorf("%s: saw\n%s\nwant\n%s", tt.detector, a, b)
+		if a, b := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); a != b {
+			t.Errorf("%s: saw\n%s\nwant\n%s", detector, a, b)
+		}
+	}
+	for _, d := range all.Detectors() {
+		if len(d.Signals) > 0 {
+			rowOf(t, d.Name)
+		}
+	}
+}
+
+// limitsOf are the legends of a panel's lines that are limits.
+func limitsOf(p panel) []string {
+	var out []string
+	for _, q := range p.Targets {
+		if strings.HasPrefix(q.LegendFormat, "Contend") {
+			out = append(out, q.LegendFormat)
+		}
+	}
+	return out
+}
+
+// TestHeadlineLimits: a panel that is no detector's draws the limits of the
+// alerts on the same, and on nothing else.
+func TestHeadlineLimits(t *testing.T) {
+	t.Parallel()
+	want := map[string]string{
+		"In flight per busy core":             "ContendInflightCPU {{instance}}: 3 * inflight_per_cpu:baseline; ContendInflightCPU {{instance}}: 50 unless inflight_per_cpu:baseline",
+		"Health checks against their timeout": "ContendHealthCheckSlow {{instance}}: 0.5 * health_timeout; ContendHealthCheckSlow {{instance}}: 5 * health_latency:baseline unless health_timeout; ContendHealthCheckSlow {{instance}}: 0.5 unless health_timeout unless health_latency:baseline",
+		"Arrivals against completions":        "ContendHerd {{job}}: 2 * arrivals:peak",
+		"Replacements":                        "ContendReplacementSpiral: 2",
+	}
+	for _, f := range boards(t, standard) {
+		for _, p := range read(t, f).Panels {
+			if got := strings.Join(limitsOf(p), "; "); got != want[p.Title] {
+				t.Errorf("%s: %s: saw %q, want %q", f.Name, p.Title, got, want[p.Title])
+			}
+			delete(want, p.Title)
+			for _, panel := range append(p.Panels, p) {
+				if len(panel.FieldConfig.Defaults.Thresholds.Steps) > 0 {
+					t.Errorf("%s: %s: draws numbers without a name", f.Name, panel.Title)
+				}
+			}
+		}
+	}
+	for title := range want {
+		t.Errorf("there is no panel %q", title)
+	}
+}
+
+// TestLimitQueries spells the query of a limit of each form.
+func TestLimitQueries(t *testing.T) {
+	t.Parallel()
+	const at = `{instance=~"$instance",job=~"$job"}`
+	for legend, want := range map[string]string{
+		"ContendInflightCPU {{instance}}: 3 * inflight_per_cpu:baseline":       "(3 * contend:inflight_per_cpu:baseline" + at + ") and on (job, instance) topk by (job) ($worst, max_over_time((contend:inflight_per_cpu" + at + ")[$__range:$__interval] @ end()))",
+		"ContendInflightCPU {{instance}}: 50 unless inflight_per_cpu:baseline": "(0 * (contend:inflight_per_cpu" + at + ") + 50 unless contend:inflight_per_cpu:baseline" + at + ") and on (job, instance) topk by (job) ($worst, max_over_time((contend:inflight_per_cpu" + at + ")[$__range:$__interval] @ end()))",
+		"ContendHerd {{job}}: 2 * arrivals:peak":                               `2 * contend:arrivals:peak{job=~"$job"}`,
+		"ContendHealthCheckFailing: 2":                                         "vector(2)",
+	} {
+		found := 0
+		for _, f := range boards(t, standard) {
+			for _, p := range read(t, f).all() {
+				for _, q := range p.Targets {
+					if q.LegendFormat == legend {
+						found++
+						if q.Expr != want {
+							t.Errorf("%s: saw %s, want %s", legend, q.Expr, want)
+						}
+					}
+				}
+			}
+		}
+		if found == 0 {
+			t.Errorf("%s is not drawn", legend)
 		}
 	}
 }
@@ -283,26 +374,120 @@ func rowOf(t *testing.T, detector string) []panel {
 	return nil
 }
 
-// TestThresholdsFollow changes a detector's threshold and looks for it
-// everywhere: nowhere else is it written.
-func TestThresholdsFollow(t *testing.T) {
+// TestSettings: what --set changes is drawn and described as the rules have it,
+// and nothing else is.
+func TestSettings(t *testing.T) {
 	t.Parallel()
-	for _, d := range all.Detectors() {
-		if d.Name != "inflightcpu" {
-			continue
-		}
-		changed := *d
-		changed.Signals = slices.Clone(d.Signals)
-		changed.Signals[0].Expr = strings.ReplaceAll(d.Signals[0].Expr, "{{ratio=3}}", "{{ratio=7}}")
-		files, err := dashboards.Generate([]*detect.Detector{&changed}, standard)
+	set := standard
+	for _, text := range []string{"ContendInflightCPU.ratio=7", "ContendInflightCPU.inflight=11", "ContendInflightCPU.for=3m", "ContendInflightCPU.severity=info"} {
+		s, err := detect.ParseSetting(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		overview := string(files[0].Data)
-		if n := strings.Count(overview, "(7 * contend:inflight_per_cpu:baseline"); n != 2 || strings.Contains(overview, "3 * contend:inflight_per_cpu:baseline") {
-			t.Errorf("expected the new threshold as a line of two panels and the old one nowhere, saw %d", n)
-		}
-		return
+		set.Settings = append(set.Settings, s)
 	}
-	t.Fatal("there is no detector inflightcpu")
+	usual, changed := generate(t, standard), generate(t, set)
+	if string(usual[1].Data) != string(changed[1].Data) {
+		t.Error("the fleet, which draws no thresholds, changed")
+	}
+	for _, tt := range []struct {
+		text           string
+		usual, changed int
+	}{
+		{"(3 * contend:inflight_per_cpu:baseline{", 2, 0},
+		{"(7 * contend:inflight_per_cpu:baseline{", 0, 2},
+		{"contend:inflight_per_cpu \\u003e 3 * contend:inflight_per_cpu:baseline", 2, 0}, // the descriptions of the detector's two panels
+		{"contend:inflight_per_cpu \\u003e 7 * contend:inflight_per_cpu:baseline", 0, 2},
+		{"it matters from `11` on, above `2 * contend:inflight:baseline`", 0, 1},
+		{"Fires where this holds for 3m0s:", 0, 2},
+		{"**ContendInflightCPU** (page):", 2, 0},
+		{"**ContendInflightCPU** (info):", 0, 2},
+		{"3 * contend:inflight:baseline", strings.Count(string(usual[0].Data), "3 * contend:inflight:baseline"), strings.Count(string(usual[0].Data), "3 * contend:inflight:baseline")},
+	} {
+		if a, b := strings.Count(string(usual[0].Data), tt.text), strings.Count(string(changed[0].Data), tt.text); a != tt.usual || b != tt.changed {
+			t.Errorf("%s: saw it %d times, with the settings %d, want %d and %d", tt.text, a, b, tt.usual, tt.changed)
+		}
+	}
+	set.Settings = []detect.Setting{{Alert: "ContendHeard", Name: "factor", Value: "2"}}
+	if _, err := dashboards.Generate(all.Detectors(), set); err == nil || !strings.Contains(err.Error(), `unknown alert "ContendHeard"`) {
+		t.Errorf("saw %v", err)
+	}
+}
+
+// TestZero: a threshold of nought is none to draw, and no reason to fail.
+func TestZero(t *testing.T) {
+	t.Parallel()
+	tried := 0
+	for _, d := range all.Detectors() {
+		opt := standard
+		for _, s := range d.Signals {
+			for _, l := range s.Limits() {
+				opt.Settings = append(opt.Settings, detect.Setting{Alert: s.Alert, Name: l.Name, Value: "0"})
+			}
+		}
+		tried += len(opt.Settings)
+		files, err := dashboards.Generate([]*detect.Detector{d}, opt)
+		if err != nil {
+			t.Errorf("%s: %v", d.Name, err)
+		} else if strings.Contains(string(files[0].Data), "vector(0)") {
+			t.Errorf("%s: draws nought", d.Name)
+		}
+	}
+	if tried == 0 {
+		t.Fatal("no alert has a limit")
+	}
+}
+
+// TestAbout: an alert that compares nothing it is about cannot be drawn.
+func TestAbout(t *testing.T) {
+	t.Parallel()
+	for _, about := range []string{"contend:goroutines", "contend:memory / contend:memory_limit * 2"} {
+		var list []*detect.Detector
+		for _, d := range all.Detectors() {
+			if d.Name == "memorygrowth" {
+				changed := *d
+				changed.Signals = slices.Clone(d.Signals)
+				changed.Signals[0].About = about
+				list = append(list, &changed)
+			}
+		}
+		if _, err := dashboards.Generate(list, standard); err == nil || !strings.Contains(err.Error(), "ContendMemoryGrowth: expected a condition with a limit on what it is about") {
+			t.Errorf("%s: saw %v", about, err)
+		}
+	}
+}
+
+// TestFewPanels: what repeats stands in closed rows, so that what opens is as
+// much for fifty jobs as for one; and Grafana begins with one job.
+func TestFewPanels(t *testing.T) {
+	t.Parallel()
+	for _, f := range boards(t, standard) {
+		b := read(t, f)
+		repeated := map[string]bool{}
+		open := 0
+		for _, p := range b.Panels {
+			if p.Repeat != "" {
+				t.Errorf("%s: %q is repeated for %s and open", f.Name, p.Title, p.Repeat)
+			}
+			if p.Type != "row" {
+				open++
+			}
+			if p.Type == "row" && p.Collapsed != (len(p.Panels) > 0) {
+				t.Errorf("%s: row %q: closed: %v, has %d panels in it", f.Name, p.Title, p.Collapsed, len(p.Panels))
+			}
+			for _, inner := range p.Panels {
+				if inner.Repeat != "" {
+					repeated[inner.Repeat] = true
+				}
+			}
+		}
+		if want := map[string]string{"overview.json": "map[job:true]", "fleet.json": "map[worst_instance:true]"}[f.Name]; fmt.Sprint(repeated) != want || open > 13 {
+			t.Errorf("%s: %v are repeated in closed rows, and %d panels open; want %s, and 13 at most", f.Name, repeated, open, want)
+		}
+		for _, v := range b.Templating.List {
+			if v.Name == "job" && (v.IncludeAll || v.Query != `label_values({__name__=~"contend:(inflight|completions)"}, job)`) {
+				t.Errorf("%s: expected services, none of which is All, saw %+v", f.Name, v)
+			}
+		}
+	}
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 	"github.com/grafana/grafana-foundation-sdk/go/prometheus"
 	"github.com/grafana/grafana-foundation-sdk/go/table"
+
+	"github.com/contend/contend/ingest/series"
 )
 
 // fleet is the dashboard that finds the one wedged instance of twenty: a table
@@ -22,25 +24,24 @@ func (b *board) fleet() error {
 	b.WithPanel(instances)
 	b.WithRow(b.heading("Worst instances by quantity"))
 	for _, one := range multiples {
-		m, err := b.measured(one.expr)
+		e, err := series.ParsePromQL(one.expr)
 		if err != nil {
 			return err
 		}
-		m.moving = nil // of many instances, too many lines: the overview has them
-		g, err := measureGraph(m, graph{title: one.title, width: third, description: "The instances that were worst in the time shown; lines across are the thresholds that alerts compare it with."})
+		g, err := measureGraph(&measure{expr: e}, graph{title: one.title, width: third, description: "The instances that were worst in the time shown. The limits of alerts are in the overview: of many instances they would be too many lines."})
 		if err != nil {
 			return err
 		}
 		b.WithPanel(b.graph(g))
 	}
-	b.WithRow(b.heading("Worst instances by requests in flight"))
-	g, err := budget(repeated, "sum by (job, instance) (%s)")
+	row := b.heading("Worst instances by requests in flight").Collapsed(true) // a panel for each of each job
+	g, err := budget(repeated, "sum by (job, instance) (%s)", " {{job}}")
 	if err != nil {
 		return err
 	}
 	g.title, g.width = "$worst_instance", quarter
 	g.description = "Requests in flight of one instance by what they wait for."
-	b.WithPanel(b.graph(g).Repeat("worst_instance").RepeatDirection(dashboard.PanelRepeatDirectionH).MaxPerRow(whole / quarter))
+	b.WithRow(row.WithPanel(b.graph(g).Repeat("worst_instance").RepeatDirection(dashboard.PanelRepeatDirectionH).MaxPerRow(whole / quarter)))
 	return nil
 }
 

@@ -4,30 +4,31 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 	"github.com/grafana/grafana-foundation-sdk/go/statetimeline"
 	"github.com/grafana/grafana-foundation-sdk/go/text"
 
 	"github.com/contend/contend/detect"
-	"github.com/contend/contend/ingest/series"
 )
 
-// overview is the dashboard of an incident: the alerts, then for each job
-// where its requests are and the measures that tell the story, then a row for
-// each detector with all that its alerts compare.
+// overview is the dashboard of an incident: the alerts of all jobs, then of those
+// chosen where their requests are and the measures that tell the story, then,
+// closed, each job alone, and a row for each detector with all that its alerts
+// compare. What is open is as many panels for fifty jobs as for one.
 func (b *board) overview() error {
 	b.WithPanel(b.alerts())
-	b.WithRow(b.heading("$job").Repeat("job"))
-	budget, err := budget(chosen, "sum by (job) (%s)")
+	b.WithRow(b.heading("$job"))
+	together, err := budget(chosen, "sum(%s)", "")
 	if err != nil {
 		return err
 	}
-	budget.title = "Where requests in flight are"
-	budget.width = half
-	budget.description = "Requests in flight by what they wait for: the largest share that grows names the cause, and the others are what is ruled out. " +
+	together.title = "Where requests in flight are"
+	together.width = half
+	together.description = "Requests in flight of all jobs chosen by what they wait for: the largest share that grows names the cause, and the others are what is ruled out. " +
 		"A share is at most what is in flight, instance by instance: calls go out in parallel, and background work uses CPU too."
-	b.WithPanel(b.graph(budget))
+	b.WithPanel(b.graph(together))
 	for _, h := range headlines {
 		m, err := b.measured(h.measure)
 		if err != nil {
@@ -57,11 +58,19 @@ func (b *board) overview() error {
 		}
 		b.WithPanel(b.graph(g))
 	}
+	row := b.heading("Where requests in flight are, job by job").Collapsed(true)
+	alone, err := budget(chosen, "sum by (job) (%s)", " {{job}}")
+	if err != nil {
+		return err
+	}
+	alone.title, alone.width = "$job", third
+	alone.description = "Requests in flight of one job by what they wait for."
+	b.WithRow(row.WithPanel(b.graph(alone).Repeat("job").RepeatDirection(dashboard.PanelRepeatDirectionH).MaxPerRow(whole / third)))
 	return b.rows()
 }
 
 // headlines are what tells the story of an incident, beside the budget. Their
-// thresholds are those of the alerts that compare the same.
+// limits are those of the alerts that hold the same against something.
 var headlines = [...]struct {
 	measure            string
 	title, description string
@@ -71,7 +80,7 @@ var headlines = [...]struct {
 }{
 	{
 		measure: "contend:inflight_per_cpu", title: "In flight per busy core", detector: "inflightcpu", width: half,
-		description: "Requests in flight divided by cores busy, its own median of the last hour, and the thresholds of its alert. It rises where a service is blocked, not busy, before the first request times out.",
+		description: "Requests in flight divided by cores busy, its own median of the last hour, and the limits of its alert. It rises where a service is blocked, not busy, before the first request times out.",
 		beside:      []line{{"contend:inflight_per_cpu:baseline", "baseline"}},
 	},
 	{
@@ -95,12 +104,13 @@ var headlines = [...]struct {
 	},
 }
 
-// alerts is the state of every alert over time.
+// alerts is the state of every alert over time, of jobs that are not chosen
+// too: a click on one chooses its job.
 func (b *board) alerts() *statetimeline.PanelBuilder {
 	const title = "Alerts"
 	b.panels++
 	state := func(name string) string {
-		return `max by (alertname, job) (ALERTS{alertname=~"Contend.+",alertstate="` + name + `",job=~"$job"})`
+		return `max by (alertname, job) (ALERTS{alertname=~"Contend.+",alertstate="` + name + `"})`
 	}
 	mapped := func(index int32, text, color string) dashboard.ValueMappingResult {
 		return dashboard.ValueMappingResult{Text: &text, Color: &color, Index: &index}
@@ -109,9 +119,13 @@ func (b *board) alerts() *statetimeline.PanelBuilder {
 	mapping.Options = map[string]dashboard.ValueMappingResult{"1": mapped(0, "pending", "yellow"), "2": mapped(1, "firing", "red")}
 	return statetimeline.NewPanelBuilder().
 		Id(b.panels).Title(title).Datasource(datasource).Span(whole).Height(height).
-		Description("Which of contend's alerts are pending or firing for which job. What fires first and what follows is the story of an incident.").
+		Description("Which of contend's alerts are pending or firing, for which of all jobs; a click leads to the job. What fires first and what follows is the story of an incident.").
 		Unit("short").Interval(b.interval()).NoValue("no alert").
 		Mappings([]dashboard.ValueMapping{{ValueMap: mapping}}).
+		DataLinks([]cog.Builder[dashboard.DashboardLink]{
+			dashboard.NewDashboardLinkBuilder("show ${__field.labels.job}").Type(dashboard.DashboardLinkTypeLink).
+				Url("/d/" + overviewUID + "?${__url_time_range}&${datasource:queryparam}&var-job=${__field.labels.job}"),
+		}).
 		ShowValue(common.VisibilityModeNever).Tooltip(tooltip()).
 		Legend(common.NewVizLegendOptionsBuilder().ShowLegend(true).DisplayMode(common.LegendDisplayModeList).Placement(common.LegendPlacementBottom)).
 		WithTarget(b.query(title, 0, line{"2 * " + state("firing") + " or " + state("pending"), "{{alertname}} {{job}}"}))
@@ -127,8 +141,8 @@ var places = [...]struct{ signal, legend string }{
 }
 
 // budget stacks requests in flight by where they are. form has the place of an
-// expression by instance.
-func budget(of scope, form string) (graph, error) {
+// expression by instance; legends end with whose they are.
+func budget(of scope, form, whose string) (graph, error) {
 	const all = "contend:inflight"
 	rest := all
 	out := graph{unit: grafanaUnits["requests"], stacked: true}
@@ -138,15 +152,15 @@ func budget(of scope, form string) (graph, error) {
 		return err
 	}
 	for _, p := range places {
-		if err := add(fmt.Sprintf("%[1]s <= %[2]s or %[2]s and %[1]s", p.signal, all), p.legend+" {{job}}"); err != nil {
+		if err := add(fmt.Sprintf("%[1]s <= %[2]s or %[2]s and %[1]s", p.signal, all), p.legend+whose); err != nil {
 			return out, err
 		}
 		rest += fmt.Sprintf(" - (%s or 0 * %s)", p.signal, all) // a signal that is not there holds none
 	}
-	if err := add("clamp_min("+rest+", 0)", "unexplained {{job}}"); err != nil {
+	if err := add("clamp_min("+rest+", 0)", "unexplained"+whose); err != nil {
 		return out, err
 	}
-	return out, add(all, totalLegend+" {{job}}")
+	return out, add(all, totalLegend+whose)
 }
 
 // rows are the detectors, in the order of a story: what set it off, what holds
@@ -193,7 +207,11 @@ func (b *board) row(d *detect.Detector) error {
 			return err
 		}
 		for _, m := range found {
-			g, err := measureGraph(m, graph{description: explained, width: third, page: detect.Page(d.Name)})
+			description := explained
+			if gated := m.gated(); gated != "" {
+				description = gated + "\n\n" + explained
+			}
+			g, err := measureGraph(m, graph{description: description, width: third, page: detect.Page(d.Name)})
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.Alert, err)
 			}
@@ -209,15 +227,11 @@ func (b *board) row(d *detect.Detector) error {
 
 // explain is the description of a signal's panels, in Markdown.
 func (b *board) explain(s *detect.Signal) (string, error) {
-	expr, err := b.timing.Expand(s.Expr)
+	e, err := parsed(s.Expr, b.timing)
 	if err != nil {
 		return "", err
 	}
-	e, err := series.ParsePromQL(expr)
-	if err != nil {
-		return "", err
-	}
-	out := []string{fmt.Sprintf("**%s** (%s): %s.", s.Alert, s.Severity, s.Title)}
+	out := []string{fmt.Sprintf("**%s** (%s): %s.", s.Alert, s.AlertSeverity(), s.Title)}
 	lasts := ""
 	if s.For != "" {
 		d, err := b.timing.Span(s.For)

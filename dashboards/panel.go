@@ -38,7 +38,6 @@ type graph struct {
 	title, description string
 	unit               string // Grafana's name
 	lines              []line
-	thresholds         []float64
 	width              uint32
 	stacked            bool
 	page               string // of documentation; "" is none
@@ -46,8 +45,8 @@ type graph struct {
 
 // Legends of lines that are drawn in a way of their own.
 const (
-	thresholdLegend = "threshold"
-	totalLegend     = "in flight"
+	limitLegend = "Contend" // the alert's name: all begin so
+	totalLegend = "in flight"
 )
 
 func (b *board) interval() string { return model.Duration(b.timing.Interval).String() }
@@ -69,21 +68,15 @@ func (b *board) graph(g graph) *timeseries.PanelBuilder {
 		Legend(common.NewVizLegendOptionsBuilder().ShowLegend(true).
 			DisplayMode(common.LegendDisplayModeList).Placement(common.LegendPlacementBottom)).
 		Tooltip(tooltip()).
-		OverrideByRegexp("/^"+thresholdLegend+"/", []dashboard.DynamicConfigValue{
+		OverrideByRegexp("/^"+limitLegend+"/", []dashboard.DynamicConfigValue{
 			{Id: "custom.lineStyle", Value: map[string]any{"fill": "dash", "dash": []int{6, 6}}},
 			{Id: "color", Value: map[string]any{"mode": "fixed", "fixedColor": "red"}},
 		})
 	for i, l := range g.lines {
 		p.WithTarget(b.query(g.title, i, l))
 	}
-	steps := []dashboard.Threshold{{Color: "transparent"}}
-	for _, v := range g.thresholds {
-		steps = append(steps, dashboard.Threshold{Value: &v, Color: "red"})
-	}
-	p.Thresholds(dashboard.NewThresholdsConfigBuilder().Mode(dashboard.ThresholdsModeAbsolute).Steps(steps))
-	if n := len(g.thresholds); n > 0 {
-		p.ThresholdsStyle(common.NewGraphThresholdsStyleConfigBuilder().Mode(common.GraphThresholdsStyleModeDashed))
-		p.AxisSoftMax(g.thresholds[n-1] * 11 / 10) // so that a quiet service shows how far off it is
+	if g.unit == grafanaUnits["share"] {
+		p.AxisSoftMax(1) // a share is seen against the whole
 	}
 	if g.stacked {
 		p.Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal).Group("A")).FillOpacity(60)
@@ -107,8 +100,10 @@ func tooltip() *common.VizTooltipOptionsBuilder {
 
 // query is a panel's i-th query, noted where dashboard-linter would object.
 func (b *board) query(panel string, i int, l line) *prometheus.DataqueryBuilder {
-	if !everySelector(l.expr, `instance=~"$instance"`) {
-		b.exceptions[instanceRule] = append(b.exceptions[instanceRule], exclusionEntry{b.title, panel, i})
+	for rule, matcher := range map[string]string{instanceRule: `instance=~"$instance"`, jobRule: `job=~"$job"`} {
+		if !everySelector(l.expr, matcher) {
+			b.exceptions[rule] = append(b.exceptions[rule], exclusionEntry{b.title, panel, i})
+		}
 	}
 	return prometheus.NewDataqueryBuilder().Datasource(datasource).RefId(string(rune('A' + i))).
 		Expr(l.expr).LegendFormat(l.legend).Range()
@@ -120,7 +115,7 @@ func everySelector(query, matcher string) bool {
 	return strings.Count(query, "{") == strings.Count(query, matcher)
 }
 
-// measureLines are the lines of a measure and of its thresholds that are series.
+// measureLines are the lines of a measure and of its limits, each named with its alert.
 func measureLines(m *measure) ([]line, error) {
 	own, byInstance, err := selected(m.text(), asAlerts)
 	if err != nil {
@@ -137,12 +132,16 @@ func measureLines(m *measure) ([]line, error) {
 		return query
 	}
 	lines := []line{{narrowed(own), legend}}
-	for _, threshold := range m.moving {
-		query, _, err := selected(threshold, asAlerts)
+	for _, l := range m.limits {
+		query, _, err := selected(l.query(m), asAlerts)
 		if err != nil {
 			return nil, err
 		}
-		lines = append(lines, line{narrowed(query), thresholdLegend + " " + legend + ": " + strings.ReplaceAll(threshold, "contend:", "")})
+		name := l.alert
+		if !l.fixed() {
+			query, name = narrowed(query), l.alert+" "+legend
+		}
+		lines = append(lines, line{query, name + ": " + strings.ReplaceAll(l.String(), "contend:", "")})
 	}
 	return lines, nil
 }
@@ -154,7 +153,6 @@ func measureGraph(m *measure, g graph) (graph, error) {
 		return g, err
 	}
 	g.lines = append(lines, g.lines...)
-	g.thresholds = m.constants
 	name, err := unit(m.expr)
 	if err != nil {
 		return g, err

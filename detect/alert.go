@@ -23,8 +23,11 @@ type Signal struct {
 	Severity        Severity
 	// Page is set where somebody is to be woken: of what users feel, and never
 	// of a cause beside it, so that an incident is one page.
-	Page       bool
-	Value      string // what the value of Expr is, with its unit
+	Page  bool
+	Value string // what the value of Expr is, with its unit
+	// About is what of Expr has a limit, as Expr has it; "" is what Expr compares
+	// first. What else it compares are gates: the least for it to matter.
+	About      string
 	Thresholds string // where the numbers in Expr come from
 }
 

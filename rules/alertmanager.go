@@ -3,6 +3,8 @@ package rules
 import (
 	"slices"
 	"strings"
+
+	"github.com/contend/contend/detect"
 )
 
 // mainAlert is the page that says most: where requests pile up without CPU,
@@ -17,7 +19,7 @@ func Alertmanager(g *Group, h Header) []byte {
 	var others []string
 	main := false
 	for _, r := range g.Rules {
-		if slices.Contains(r.Labels, Pair{"severity", Page}) {
+		if slices.Contains(r.Labels, Pair{"severity", detect.AlertPage}) {
 			if r.Alert == mainAlert {
 				main = true
 			} else {

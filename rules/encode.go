@@ -39,7 +39,7 @@ func Encode(g *Group, f Format, h Header) []byte {
 	w.comment("Write it again rather than edit it. What --set changes stands above each alert;")
 	w.comment("for, keep_firing_for and severity can be set too: --set ContendInflightCPU.for=1m")
 	for _, l := range g.LeftOut {
-		w.comment("left out: " + l)
+		w.comment("left out: " + l.String())
 	}
 	switch f {
 	case Operator:

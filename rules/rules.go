@@ -4,6 +4,7 @@ package rules
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -20,8 +21,18 @@ type Group struct {
 	Name     string
 	Interval time.Duration
 	Rules    []Rule
-	LeftOut  []string // rules for which there is no metric, and why
+	LeftOut  []LeftOut // in the order in which they would be
 }
+
+// LeftOut is a rule that can have no value, since what it reads is not there.
+type LeftOut struct {
+	Rule     string   // the record's or the alert's name
+	Severity string   // of an alert; "" of a record
+	Needs    []string // canonical series, any of which would do: several that are needed together are one, joined by "and"
+	Why      string   // in words
+}
+
+func (l LeftOut) String() string { return l.Rule + ": " + l.Why }
 
 // Rule is a recording rule or an alert.
 type Rule struct {
@@ -38,20 +49,13 @@ type Pair struct{ Name, Value string }
 
 // Options are the user's choices.
 type Options struct {
+	Name     string // of the group, and what its records begin with; "" is contend
 	Selector string // matchers of the service's series, without braces; "" is all
 	Labels   []Pair // that alerts get besides their own
-	Settings []Setting
+	Settings []detect.Setting
 	All      bool   // leave out nothing: for Check, and of no use to a server
 	Server   string // address of the server that is asked, without credentials; "" is the one that has the rules
 }
-
-// Severities of alerts. Each job has one page for an incident, with
-// the routes and inhibitions of Alertmanager.
-const (
-	Page   = "page"   // somebody is to be woken
-	Ticket = "ticket" // to be looked at by day, and what explains a page
-	Info   = "info"
-)
 
 // Holds is the record of an alert's condition: for each instance for which it
 // holds, with the label alert, the condition's value. The alert counts them.
@@ -65,7 +69,11 @@ const LooksLike = "contend:looks_like"
 // alert where its condition holds and how many instances of a job that are.
 // What reads metrics that stage one does not have is left out.
 func Generate(detectors []*detect.Detector, stage *series.Rules, opt Options) (*Group, error) {
-	g := &generator{Group: Group{Name: "contend", Interval: stage.Timing.Interval}, opt: opt, timing: stage.Timing, has: map[string]bool{}, shared: map[string]bool{}}
+	detectors, err := detect.Apply(detectors, opt.Settings)
+	if err != nil {
+		return nil, err
+	}
+	g := &generator{Group: Group{Name: usualName, Interval: stage.Timing.Interval}, opt: opt, timing: stage.Timing, has: map[string]bool{}, shared: map[string]bool{}}
 	if err := g.stageOne(stage); err != nil {
 		return nil, err
 	}
@@ -81,26 +89,74 @@ func Generate(detectors []*detect.Detector, stage *series.Rules, opt Options) (*
 	if err := g.shareLookAlikes(detectors); err != nil {
 		return nil, err
 	}
-	left := slices.Clone(opt.Settings)
-	for _, d := range detectors {
-		for _, s := range d.Signals {
-			s, rest, err := apply(s, left)
-			if err != nil {
-				return nil, err
-			}
-			left = rest
-			if err := g.alert(d, &s); err != nil {
-				return nil, fmt.Errorf("%s: %w", s.Alert, err)
+	for _, d := range inOrder(detectors) {
+		for i := range d.Signals {
+			if err := g.alert(d, &d.Signals[i]); err != nil {
+				return nil, fmt.Errorf("%s: %w", d.Signals[i].Alert, err)
 			}
 		}
-	}
-	if len(left) > 0 {
-		return nil, unknownAlert(left[0], detectors)
 	}
 	if err := g.inputsMissing(); err != nil {
 		return nil, err
 	}
+	if opt.Name != "" {
+		if err := g.rename(opt.Name); err != nil {
+			return nil, err
+		}
+	}
 	return &g.Group, nil
+}
+
+// usualName is the name of a group that has no other.
+const usualName = "contend"
+
+var groupName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+
+// CheckName refuses what the names of records cannot begin with.
+func CheckName(name string) error {
+	if !groupName.MatchString(name) {
+		return fmt.Errorf("expected a name of small letters, digits and _ such as shop, which records begin with, saw %q", name)
+	}
+	return nil
+}
+
+// rename has a group's records begin with its name: two groups on one server,
+// of two selectors, would write and read the same series.
+func (g *Group) rename(name string) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	g.Name = name
+	change := func(text string) string { return strings.ReplaceAll(text, usualName+":", name+":") }
+	for i := range g.Rules {
+		r := &g.Rules[i]
+		r.Record, r.Expr, r.Comment = change(r.Record), change(r.Expr), change(r.Comment)
+		for k := range r.Annotations {
+			r.Annotations[k].Value = change(r.Annotations[k].Value)
+		}
+	}
+	for i := range g.LeftOut {
+		l := &g.LeftOut[i]
+		l.Rule, l.Why = change(l.Rule), change(l.Why)
+		for k := range l.Needs {
+			l.Needs[k] = change(l.Needs[k])
+		}
+	}
+	return nil
+}
+
+// inOrder puts causes before what they cause: rules are evaluated in order,
+// and a page names the causes whose conditions hold by then.
+func inOrder(detectors []*detect.Detector) []*detect.Detector {
+	rank := func(d *detect.Detector) int {
+		if d.Role == detect.Symptom {
+			return 1
+		}
+		return 0
+	}
+	out := slices.Clone(detectors)
+	slices.SortStableFunc(out, func(a, b *detect.Detector) int { return rank(a) - rank(b) })
+	return out
 }
 
 type generator struct {
@@ -114,7 +170,7 @@ type generator struct {
 func (g *generator) stageOne(stage *series.Rules) error {
 	for _, r := range stage.Rules {
 		if r.Expr == "" && !g.opt.All {
-			g.LeftOut = append(g.LeftOut, fmt.Sprintf("%s: no %s", r.Signal.Metric(), r.Missing))
+			g.LeftOut = append(g.LeftOut, LeftOut{Rule: r.Signal.Metric(), Why: "no " + r.Missing})
 			continue
 		}
 		expr := r.Expr
@@ -154,21 +210,22 @@ func (g *generator) alert(d *detect.Detector, s *detect.Signal) error {
 		return err
 	}
 	if !ok {
-		g.LeftOut = append(g.LeftOut, s.Alert+": needs "+strings.Join(g.needs(d), ", or "))
+		needs := g.needs(d)
+		g.LeftOut = append(g.LeftOut, LeftOut{s.Alert, s.AlertSeverity(), needs, "needs " + strings.Join(needs, ", or ")})
 		return nil
 	}
-	rule := Rule{Alert: s.Alert, Expr: fmt.Sprintf("count by (job) (%s{alert=%q}) > 0", Holds, s.Alert), Labels: g.labels(severityOf(s), d.Name)}
+	rule := Rule{Alert: s.Alert, Expr: fmt.Sprintf("count by (job) (%s{alert=%q}) > 0", Holds, s.Alert), Labels: g.labels(s.AlertSeverity(), d.Name)}
 	if rule.For, err = g.span(s.For); err != nil {
 		return err
 	}
 	if rule.KeepFiringFor, err = g.span(s.KeepFiring); err != nil {
 		return err
 	}
-	excluded, err := g.lookAlikes(s)
+	others, err := g.lookAlikes(s)
 	if err != nil {
 		return err
 	}
-	rule.Annotations = g.annotations(d, s, excluded)
+	rule.Annotations = g.annotations(d, s, others)
 	g.Rules = append(g.Rules, Rule{Record: Holds, Expr: expr, Labels: []Pair{{"alert", s.Alert}}, Comment: limitsOf(s)}, rule)
 	return nil
 }
@@ -227,7 +284,9 @@ func (g *generator) needs(d *detect.Detector) []string {
 				}
 			}
 			if len(missing) == 0 {
-				missing = n.Signals
+				for _, s := range n.Signals {
+					missing = append(missing, "contend:"+s)
+				}
 			}
 			out = append(out, strings.Join(missing, " and "))
 		}
@@ -235,17 +294,51 @@ func (g *generator) needs(d *detect.Detector) []string {
 	return out
 }
 
-// lookAlikes are those of an alert that can be told apart.
-func (g *generator) lookAlikes(s *detect.Signal) ([]string, error) {
-	var out []string
+// lookAlike is one that an alert excludes.
+type lookAlike struct {
+	name  string
+	reads []string // canonical series without any of which it cannot be seen; none: nothing shows it
+}
+
+// lookAlikes are those of an alert. That one is excluded may be said of a job
+// that has what shows it: of another "unless" tells nothing.
+func (g *generator) lookAlikes(s *detect.Signal) ([]lookAlike, error) {
+	var out []lookAlike
 	for _, l := range s.Unless {
-		_, ok, err := g.possible(l.Expr)
+		text, ok, err := g.possible(l.Expr)
 		if err != nil {
 			return nil, err
 		}
+		one := lookAlike{name: l.Name}
 		if ok {
-			out = append(out, l.Name)
+			if one.reads, err = g.necessary(text); err != nil {
+				return nil, err
+			}
 		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// necessary are the canonical series without which an expression has no value;
+// where it has one by either of several, those.
+func (g *generator) necessary(expr string) ([]string, error) {
+	var out, any []string
+	for _, name := range canonicalNames(expr) {
+		if !g.has[name] {
+			continue
+		}
+		any = append(any, name)
+		ok, err := series.Possible(expr, func(n string) bool { return n != name && g.has[n] })
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			out = append(out, name)
+		}
+	}
+	if len(out) == 0 {
+		return any, nil
 	}
 	return out, nil
 }
@@ -266,29 +359,27 @@ func (g *generator) labels(severity, detector string) []Pair {
 	return append(out, g.opt.Labels...)
 }
 
-func severityOf(s *detect.Signal) string {
-	switch {
-	case s.Page:
-		return Page
-	case s.Severity == detect.Info:
-		return Info
-	}
-	return Ticket
-}
-
 // inputsMissing adds the one alert that says that others cannot see: of a job
-// that is scraped and whose requests in flight or CPU are not known, although
-// it answers requests, or did so an hour ago, or was asked for.
+// that is scraped and whose requests in flight or CPU are not known most of the
+// time, although it answers requests, or did so an hour ago, or is asked for by
+// name. Scraped more seldom than these rules were made for it is known now and
+// then, for which no alert would last.
 func (g *generator) inputsMissing() error {
 	if !g.has["contend:up"] {
-		g.LeftOut = append(g.LeftOut, MissingAlert+": needs up")
+		g.LeftOut = append(g.LeftOut, LeftOut{MissingAlert, detect.AlertInfo, []string{"contend:up"}, "needs up"})
 		return nil
 	}
 	expr := "count by (job) (contend:up > 0)"
-	if g.opt.Selector == "" {
-		expr += " and on (job) (contend:completions or contend:inflight or contend:inflight offset {{1h}})"
+	if !strings.Contains(g.opt.Selector, "job") {
+		expr += " and on (job) (max_over_time(contend:completions[{{20x}}]) or max_over_time(contend:inflight[{{20x}}]) or contend:inflight offset {{1h}})"
 	}
-	expr += " unless on (job) (contend:inflight and contend:cpu)"
+	if _, ok, err := g.possible(expr); err != nil {
+		return err
+	} else if !ok {
+		g.LeftOut = append(g.LeftOut, LeftOut{MissingAlert, detect.AlertInfo, []string{"contend:completions", "contend:inflight"}, "needs contend:completions, or contend:inflight"})
+		return nil
+	}
+	expr += " unless on (job) (count_over_time(contend:inflight[{{20x}}]) >= 10 and count_over_time(contend:cpu[{{20x}}]) >= 10)"
 	expr, err := g.timing.Expand(expr)
 	if err != nil {
 		return err
@@ -303,7 +394,7 @@ func (g *generator) inputsMissing() error {
 	}
 	g.Rules = append(g.Rules, Rule{
 		Alert: MissingAlert, Expr: expr, For: wait, KeepFiringFor: wait,
-		Labels: g.labels(Info, ""), Annotations: g.missingAnnotations(),
+		Labels: g.labels(detect.AlertInfo, ""), Annotations: g.missingAnnotations(),
 	})
 	return nil
 }

@@ -3,6 +3,7 @@ package rules_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -12,12 +13,14 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql/parser"
 	"go.yaml.in/yaml/v2"
 
 	"github.com/contend/contend/detect/all"
 	"github.com/contend/contend/ingest/series"
+	"github.com/contend/contend/ingest/series/memory"
 	"github.com/contend/contend/rules"
 )
 
@@ -240,4 +243,61 @@ func TestAnnotations(t *testing.T) {
 		t.Fatal(err)
 	}
 	promtool(t, "test", "rules", write(t, dir, "test.yaml", text))
+}
+
+// TestSeldom: rules that are made for another interval say so, rather than be silent.
+func TestSeldom(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for from, to := range map[string]string{"contend.rules.yaml": "contend.rules.yaml", "testdata/seldom_test.yaml": "test.yaml"} {
+		text, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, dir, to, text)
+	}
+	promtool(t, "test", "rules", filepath.Join(dir, "test.yaml"))
+}
+
+// TestTwoGroups: groups of two selectors do not mix what they record.
+func TestTwoGroups(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := time.Unix(1_800_000_000, 0)
+	store := memory.New()
+	for _, metric := range []string{"up", "http_requests_in_flight", "process_cpu_seconds_total"} {
+		for _, team := range []string{"shop", "pay"} {
+			store.Append(labels.FromStrings(model.MetricNameLabel, metric, "namespace", team, model.JobLabel, "api", model.InstanceLabel, "a:80"), []int64{at.UnixMilli(), at.Add(time.Hour).UnixMilli()}, []float64{1, 1})
+		}
+	}
+	for _, team := range []string{"shop", "pay"} {
+		selector := fmt.Sprintf("namespace=%q", team)
+		stage, err := series.StageOne(t.Context(), store, series.CollectOptions{Interval: quarter.Interval, Selector: selector, Start: at, End: at.Add(time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := rules.Generate(all.Detectors(), stage, rules.Options{Name: team, Selector: selector, Labels: []rules.Pair{{Name: "team", Value: team}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := rules.Encode(g, rules.Prometheus, rules.Header{Version: "a test"})
+		if bytes.Contains(text, []byte("contend:")) {
+			t.Errorf("the group %s has a record or a selector of another name", team)
+		}
+		write(t, dir, team+".yaml", text)
+	}
+	text, err := os.ReadFile("testdata/two_test.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	promtool(t, "test", "rules", write(t, dir, "test.yaml", text))
+}
+
+func TestCheckName(t *testing.T) {
+	t.Parallel()
+	for name, ok := range map[string]bool{"shop": true, "shop_2": true, "": false, "Shop": false, "2shop": false, "a:b": false, "a-b": false, "a\n": false} {
+		if err := rules.CheckName(name); (err == nil) != ok {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
 }

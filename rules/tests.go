@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/common/model"
 
+	"github.com/contend/contend/detect"
 	"github.com/contend/contend/ingest/series"
 )
 
@@ -29,7 +30,7 @@ const storyInterval = 15 * time.Second
 // Tests are promtool unit tests of a group, whose file is named. They hold of
 // the thresholds as they come: stories of alerts that settings change, and of
 // those that were left out, are left out too.
-func Tests(g *Group, file string, timing series.Timing, settings []Setting, h Header) ([]byte, error) {
+func Tests(g *Group, file string, timing series.Timing, settings []detect.Setting, h Header) ([]byte, error) {
 	w := &writer{}
 	w.comment("Written by " + h.Version + ":")
 	w.comment("  " + h.Command)
@@ -57,7 +58,7 @@ func Tests(g *Group, file string, timing series.Timing, settings []Setting, h He
 	for _, s := range kept {
 		w.comment(s.title)
 		for _, one := range s.series {
-			w.line("      - series: '" + one[0] + "'")
+			w.line("      - series: '" + g.Name + strings.TrimPrefix(one[0], usualName) + "'")
 			// A target that is gone ends its series; else they would last as long as the look-back.
 			w.line("        values: '" + one[1] + " stale'")
 		}
@@ -134,11 +135,11 @@ func readStory(title, body string) (*story, error) {
 }
 
 // tells reports whether a story holds of a group.
-func (g *Group) tells(s *story, settings []Setting) bool {
+func (g *Group) tells(s *story, settings []detect.Setting) bool {
 	for _, c := range s.checks {
 		for _, w := range c.want {
 			has := slices.ContainsFunc(g.Rules, func(r Rule) bool { return r.Alert == w })
-			if !has || slices.ContainsFunc(settings, func(s Setting) bool { return s.Alert == w }) {
+			if !has || slices.ContainsFunc(settings, func(s detect.Setting) bool { return s.Alert == w }) {
 				return false
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
 
 	"github.com/contend/contend/detect/all"
@@ -30,6 +31,9 @@ type backtestFlags struct {
 	files  []string
 	failIf []string
 	output string
+	// lookback is --query.lookback-delta of the server; 0 is Prometheus' default.
+	lookback span
+	groupBy  []string
 }
 
 // defaultBacktest is how far back a server is asked without --since: two weeks are
@@ -54,20 +58,34 @@ but never for long enough, or there are no such series. Where a server keeps les
 --since asks for, what there is is replayed, and it is said.
 
 What has severity page or critical pages somebody, once for all that fires at a time for
-a job, as Alertmanager does with group_by: [job].
+a job, as Alertmanager does with group_by: [job]; alerts without a job are one page by
+alertname. --group-by has other labels instead, as group_by of your own route.
+
+A sample counts for 5 minutes where its series does not end, as by default on a server;
+in the series of a scenario, for 5 minutes of its faster clock. --lookback-delta is
+for servers that have another --query.lookback-delta.
+
+Native histograms are read by a server alone, and not kept between rules: a rule for
+which they would be lost is not replayed, nor are the alerts that it feeds.
 
 Rules are replayed as if the alerts had been loaded when the window begins. Rules
 that read the future (a negative offset) are not replayed; limits of groups are
 not applied; of templates in labels, loops and queries are not expanded.
 
 --fail-if takes ALERT, a comparison, a number of firings, and /h, /d or /w or
-nothing for the whole window; a window shorter than that counts as one.
+nothing for the whole window; a window shorter than that counts as one. Where
+alerts share a name, ALERT{severity="page"} chooses by the labels in their rules.
+A limit is an error, not passed, where its alert could not be replayed or has no
+series, unless the firings that there are exceed it all the same. So is one on pages
+where an alert that pages could not be replayed, or where none of them has series;
+where some have none, stderr names them.
 
-Exit codes: 0 the rules were replayed; 1 the input or a rule file could not be
-read; 2 wrong usage; 3 a --fail-if is true (1 outranks 3).`,
+Exit codes: 0 the rules were replayed; 1 the input or a rule file could not be read, or a
+--fail-if not be judged; 2 wrong usage; 3 a --fail-if is true (1 outranks 3).`,
 		Example: `  contend rules backtest --prometheus http://prometheus:9090 --since 14d
   contend rules backtest --prometheus http://prometheus:9090 --rules alerts.yaml --fail-if 'HighErrorRate>2/d'
-  contend rules backtest --rules contend.rules.yaml --fail-if 'pages>1/w' -o junit bundle/`,
+  contend rules backtest --rules contend.rules.yaml --fail-if 'pages>1/w' -o junit bundle/
+  contend rules backtest --rules nodes.yaml --fail-if 'Disk{severity="page"}>1/d' --group-by cluster,alertname series.om`,
 		RunE: func(cmd *cobra.Command, args []string) error { return backtestRules(cmd, args, &f) },
 	}
 	flags := cmd.Flags()
@@ -75,6 +93,8 @@ read; 2 wrong usage; 3 a --fail-if is true (1 outranks 3).`,
 	flags.StringVarP(&f.output, "output", "o", "text", "`FORMAT` of the result: "+strings.Join(backtestOutputs, ", "))
 	flags.StringArrayVar(&f.files, "rules", nil, "replay the rule `FILE`: of Prometheus, the operator or mimirtool (repeatable; default contend's own rules)")
 	flags.StringArrayVar(&f.failIf, "fail-if", nil, "exit with 3 where an alert fires too often, `ALERT>N/d`, or pages>N/d (repeatable)")
+	flags.StringSliceVar(&f.groupBy, "group-by", nil, "`LABELS` by which alerts that fire at a time are one page (default job, and alertname without one)")
+	flags.Var(&f.lookback, "lookback-delta", "`DURATION` for which a sample counts, as --query.lookback-delta of the server (default 5m, divided by the clock factor)")
 	f.add(cmd)
 	flags.Lookup("since").Usage = "replay the last `DURATION` (default 14d of a server, all of a file)"
 	flags.Lookup("interval").Usage = "evaluate groups that have no interval each `DURATION` (default the usual time between two scrapes)"
@@ -94,6 +114,11 @@ func backtestRules(cmd *cobra.Command, args []string, f *backtestFlags) error {
 	if len(f.files) > 0 && len(f.labels)+len(f.settings) > 0 {
 		return errors.New("--set and --extra-label change contend's own rules: not with --rules")
 	}
+	for _, name := range f.groupBy {
+		if !model.LegacyValidation.IsValidLabelName(name) {
+			return fmt.Errorf("--group-by: expected names of labels such as cluster,alertname, saw %q", name)
+		}
+	}
 	opt, err := f.options(cmd)
 	if err != nil {
 		return err
@@ -107,6 +132,7 @@ func backtestRules(cmd *cobra.Command, args []string, f *backtestFlags) error {
 		limits = append(limits, l)
 	}
 	var groups []backtest.Group
+	var absent []backtest.Absent
 	for _, path := range f.files {
 		read, err := readRules(path)
 		if err != nil {
@@ -123,17 +149,18 @@ func backtestRules(cmd *cobra.Command, args []string, f *backtestFlags) error {
 		return &outcome{exitFailed, err}
 	}
 	if len(f.files) == 0 {
-		if groups, err = in.generate(ctx, opt); err != nil {
+		if groups, absent, err = in.generate(ctx, opt); err != nil {
 			return &outcome{exitFailed, err}
 		}
 	}
 	for _, l := range limits {
-		if err := l.Check(groups); err != nil {
+		if err := l.Check(groups, absent); err != nil {
 			return fmt.Errorf("--fail-if: %w", err)
 		}
 	}
 	r, err := backtest.Run(ctx, in.source, groups, backtest.Options{
-		Start: in.collect.Start, End: in.collect.End, Interval: f.interval.d, Progress: steps.begin,
+		Start: in.collect.Start, End: in.collect.End, Interval: f.interval.d, Absent: absent, Progress: steps.begin,
+		Lookback: cmp.Or(f.lookback.d, in.lookback()), GroupBy: f.groupBy,
 	})
 	steps.done()
 	if err != nil {
@@ -144,10 +171,14 @@ func backtestRules(cmd *cobra.Command, args []string, f *backtestFlags) error {
 	}
 	exceeded := false
 	for _, l := range limits {
-		if said := l.Exceeded(r); said != "" {
-			complain(cmd.ErrOrStderr(), said)
-			exceeded = true
+		beyond, unknown := l.Judge(r)
+		for _, said := range []string{beyond, unknown, l.Remark(r)} {
+			if said != "" {
+				complain(cmd.ErrOrStderr(), said)
+			}
 		}
+		exceeded = exceeded || beyond != ""
+		failed = failed || unknown != ""
 	}
 	switch {
 	case failed:
@@ -176,6 +207,11 @@ func readRules(path string) ([]backtest.Group, error) {
 type history struct {
 	source  backtest.Source
 	collect series.CollectOptions
+}
+
+// lookback is a server's default by the clock of the series.
+func (in *history) lookback() time.Duration {
+	return time.Duration(float64(backtest.StandardLookback) / cmp.Or(in.collect.Factor, 1))
 }
 
 // open finds the series and the window. failed is whether a part of the input could not be read.
@@ -216,17 +252,25 @@ func (f *backtestFlags) open(ctx context.Context, cmd *cobra.Command, args []str
 	return in, failed, nil
 }
 
-// generate are contend's own rules for what is there.
-func (in *history) generate(ctx context.Context, opt rules.Options) ([]backtest.Group, error) {
+// generate are contend's own rules for what is there, and the alerts that have
+// nothing to read there.
+func (in *history) generate(ctx context.Context, opt rules.Options) ([]backtest.Group, []backtest.Absent, error) {
 	stage, err := series.StageOne(ctx, in.source, in.collect)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	group, err := rules.Generate(all.Detectors(), stage, opt)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return backtest.Parse("generated rules", rules.Encode(group, rules.Prometheus, rules.Header{}))
+	var absent []backtest.Absent
+	for _, l := range group.LeftOut {
+		if l.Severity != "" {
+			absent = append(absent, backtest.Absent{Alert: l.Rule, Group: group.Name, Severity: l.Severity, Needs: l.Needs})
+		}
+	}
+	groups, err := backtest.Parse("generated rules", rules.Encode(group, rules.Prometheus, rules.Header{}))
+	return groups, absent, err
 }
 
 func writeBacktest(stdout io.Writer, r *backtest.Result, limits []backtest.Limit, format string) error {

@@ -72,6 +72,14 @@ groups:
       - {alert: Down, expr: "up == 0"}
       - {alert: Other, expr: "other > 0"}
 `)
+	two := write("two.yaml", `
+groups:
+  - name: g
+    rules:
+      - {alert: Waiting, expr: "sum(waiting) > 10", for: 1m, labels: {severity: page}}
+      - {alert: Waiting, expr: "sum(waiting) > 40", labels: {severity: ticket}}
+      - {alert: Ahead, expr: "waiting offset -5m > 10", labels: {severity: critical}}
+`)
 	bad := write("bad.yaml", "groups:\n- name: g\n  rules:\n  - alert: A\n    expr: sum(\n")
 	for _, tt := range []struct {
 		name           string
@@ -85,6 +93,19 @@ groups:
 		{"not too often", []string{series, "--rules", rules, "--fail-if", "Waiting>1/d"}, exitOK, "paged once", ""},
 		{"too often", []string{series, "--rules", rules, "--fail-if", "Waiting>0/d"}, exitFound, "paged once", "Waiting fired once in 29m45s, which is Waiting>0/d"},
 		{"junit", []string{series, "--rules", rules, "--fail-if", "pages>0", "-o", "junit"}, exitFound, `<testsuite name="contend rules backtest" tests="4" failures="1" errors="0" skipped="1"`, "somebody is paged once"},
+		{"a limit on what has no series", []string{series, "--rules", rules, "--fail-if", "Other>1/d"}, exitFailed, "paged once", "Other>1/d is not known: Other: no such series: other"},
+		{"and one that is exceeded", []string{series, "--rules", rules, "--fail-if", "Other>1/d", "--fail-if", "Waiting>0"}, exitFailed, "paged once", "Waiting fired once in 29m45s, which is Waiting>0"},
+		{"a limit on what is false", []string{series, "--rules", rules, "--fail-if", "Down>0"}, exitOK, "paged once", ""},
+		{"a limit on what is not replayed", []string{series, "--rules", two, "--fail-if", "Ahead>0"}, exitFailed, "Ahead: not replayed", "Ahead>0 is not known: Ahead: waiting reads 5m into the future"},
+		{"pages of what is not replayed", []string{series, "--rules", two, "--fail-if", "pages>1"}, exitFailed, "", "pages>1 is not known: Ahead: "},
+		{"one of two", []string{series, "--rules", two, "--fail-if", `Waiting{severity="ticket"}>0`}, exitFound, `Waiting{severity="ticket"}: fired once`, `Waiting{severity="ticket"} fired once in 29m45s`},
+		{"neither of two", []string{series, "--rules", two, "--fail-if", `Waiting{severity="info"}>0`}, exitUsage, "", `saw Waiting with other labels only: {severity="page"}, {severity="ticket"}`},
+		{"without a job", []string{series, "--rules", two}, exitOK, "grouped by job, without one by alertname)", ""},
+		{"by severity", []string{series, "--rules", rules, "--group-by", "severity,job"}, exitOK, "grouped by severity, job)\n  2026-09-21T14:24:30Z  for 4m  {job=\"a\", severity=\"page\"}: Waiting", ""},
+		{"by no label", []string{series, "--rules", rules, "--group-by", "..."}, exitUsage, "", `expected names of labels such as cluster,alertname, saw "..."`},
+		{"a faster clock", []string{series, "--rules", rules, "--clock-factor", "60"}, exitOK, "note: a sample stands for the present for 5s (look-back), not for 5m as by default", ""},
+		{"a server's look-back", []string{series, "--rules", rules, "--lookback-delta", "2m"}, exitOK, "for 2m (look-back)", ""},
+		{"the usual look-back", []string{series, "--rules", rules, "--lookback-delta", "5m"}, exitOK, "paged once (severity page or critical, grouped by job)", ""},
 		{"the last minutes", []string{series, "--rules", rules, "--since", "5m"}, exitOK, "nobody was paged", ""},
 		{"a bad rule file", []string{series, "--rules", bad}, exitFailed, "", `bad.yaml:5: group "g", rule "A": could not parse expression: 1:5: parse error: unclosed left parenthesis`},
 		{"no rule file", []string{series, "--rules", filepath.Join(dir, "none")}, exitFailed, "", "no such file or directory"},

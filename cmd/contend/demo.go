@@ -247,7 +247,7 @@ func demoRun(cmd *cobra.Command, name string, f *demoRunFlags) error {
 		}
 	}
 	if out.Starved != "" {
-		return &outcome{exitFailed, fmt.Errorf("the result is not valid, the machine was too slow: %s", out.Starved)}
+		return &outcome{exitFailed, fmt.Errorf("the result is not valid: %s", out.Starved)}
 	}
 	if failed {
 		return &outcome{code: exitFailed}
@@ -269,7 +269,7 @@ func writeOutcome(w io.Writer, out play.Outcome) error {
 	}
 	ms := func(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
 	l := out.Load
-	line += fmt.Sprintf("\nCalls took %v, 99 %% of those answered %v at most, from when they were due; they were sent %v late, 99 %% of them %v at most",
+	line += fmt.Sprintf("\nThe median of the answered calls took %v and 99 %% of them %v at most, from when they were due; calls were sent %v late, 99 %% of them %v at most",
 		ms(l.Latency.Median), ms(l.Latency.P99), ms(l.Lateness.Median), ms(l.Lateness.P99))
 	return written(fmt.Fprintln(w, line))
 }
@@ -315,6 +315,9 @@ func playScenario(ctx context.Context, sc play.Scenario, o playOptions) (out pla
 	// Its scrapes end with ctx, as the tasks do: a part shows none of them dead.
 	r, err := capture.NewRecorder(ctx, record)
 	if err != nil {
+		if errors.Is(err, capture.ErrBundle) {
+			err = fmt.Errorf("%w, or replace the bundle there with --force", err)
+		}
 		return play.Outcome{}, false, err
 	}
 	keep := &recorder{Recorder: r}
@@ -343,7 +346,7 @@ func (r *recorder) Late() string {
 }
 
 func (r *recorder) Finish(partial string) error {
-	_, err := r.Recorder.Finish(partial)
-	r.kept = err == nil
+	report, err := r.Recorder.Finish(partial)
+	r.kept = report != nil
 	return err
 }

@@ -13,7 +13,7 @@ type played struct {
 	Scenario string       `json:"scenario"`
 	Run      int          `json:"run"` // from 1
 	Seed     uint64       `json:"seed"`
-	Invalid  string       `json:"invalid,omitempty"` // why the run says nothing: the load generator was starved
+	Invalid  string       `json:"invalid,omitempty"` // why the run says nothing
 	Score    runScore     `json:"score"`
 	Outcome  *play.Result `json:"outcome,omitempty"` // nil where the bundle does not say
 }
@@ -24,6 +24,7 @@ type evaluation struct {
 	expected  int      // runs in all
 	detectors []string // all that there are, in order
 	played    []played
+	variants  map[string]variant // by scenario, of those whose outcome is compared
 }
 
 // tally is a detector's record over all valid runs.
@@ -32,7 +33,7 @@ type tally struct {
 	FP    int      `json:"fp"`
 	FN    int      `json:"fn"`
 	TN    int      `json:"tn"`
-	Delay *float64 `json:"delay_s,omitempty"` // median seconds from the onset, where it was found as wanted
+	Delay *float64 `json:"delay_s,omitempty"` // median seconds from the onset to its alert, where it was found as wanted
 	worst *float64
 }
 
@@ -46,6 +47,8 @@ type evalDocument struct {
 	Runs      int               `json:"runs"`
 	Scenarios []evalRun         `json:"scenarios"`
 	Detectors map[string]*tally `json:"detectors"`
+	// Comparisons say what the variants of the incident came to; none where there are none.
+	Comparisons []comparison `json:"comparisons,omitempty"`
 }
 
 // evalRun is one run in it.
@@ -62,16 +65,17 @@ type evalRun struct {
 // leadTimes say how many seconds the first early warning came before an event.
 type leadTimes struct {
 	FirstTimeout *float64 `json:"first_timeout,omitempty"`
+	FirstFailure *float64 `json:"first_failure,omitempty"` // of a call, with all its attempts
 	FirstKill    *float64 `json:"first_kill,omitempty"`
 }
 
 // writeEvalJSON writes an evaluation as indented JSON.
 func writeEvalJSON(w io.Writer, e *evaluation) error {
-	doc := evalDocument{Schema: evalSchema, Valid: e.valid(), Runs: e.runs, Scenarios: []evalRun{}, Detectors: e.tallies()}
+	doc := evalDocument{Schema: evalSchema, Valid: e.valid(), Runs: e.runs, Scenarios: []evalRun{}, Detectors: e.tallies(), Comparisons: e.comparisons()}
 	for _, p := range e.played {
 		doc.Scenarios = append(doc.Scenarios, evalRun{
 			Name: p.Scenario, Run: p.Run, Right: p.right(), Invalid: p.Invalid,
-			Missing: p.Score.Missing, Forbidden: p.Score.Forbidden, Lead: leadTimes{p.Score.lead(play.EventFirstTimeout), p.Score.lead(play.EventFirstKill)},
+			Missing: p.Score.Missing, Forbidden: p.Score.Forbidden, Lead: leadTimes{p.Score.lead(play.EventFirstTimeout), p.Score.lead(play.EventFirstFailure), p.Score.lead(play.EventFirstKill)},
 		})
 	}
 	return writeIndented(w, doc)
@@ -85,9 +89,9 @@ func (e *evaluation) valid() bool {
 	return len(e.played) > 0 && len(e.played) >= e.expected && !slices.ContainsFunc(e.played, func(p played) bool { return p.Invalid != "" })
 }
 
-// mistakes counts the valid runs that are not right.
+// mistakes counts the valid runs that are not right, and the comparisons.
 func (e *evaluation) mistakes() int {
-	n := 0
+	n := len(e.unexpected())
 	for _, p := range e.played {
 		if p.Invalid == "" && !p.Score.right() {
 			n++

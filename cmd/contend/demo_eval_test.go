@@ -63,7 +63,7 @@ func testEvaluation() *evaluation {
 	control.Outcome = &play.Result{Served: 20_000, Failed: 9_900, Kills: 31}
 	return &evaluation{runs: 2, detectors: testDetectors, played: []played{
 		incident1, incident2, testRun("healthy", 1, ""), starved, fix1, fix2, control, nothing,
-	}}
+	}, variants: map[string]variant{"fix-once": {"control-nothing", true}, "control-more-tasks": {"control-nothing", false}}}
 }
 
 func TestEvalJSON(t *testing.T) {

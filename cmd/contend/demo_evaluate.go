@@ -20,6 +20,8 @@ import (
 	"github.com/contend/contend/demo/play"
 	"github.com/contend/contend/demo/scenarios"
 	"github.com/contend/contend/detect/all"
+	"github.com/contend/contend/ingest"
+	"github.com/contend/contend/ingest/capture"
 	"github.com/contend/contend/ingest/series"
 )
 
@@ -49,7 +51,7 @@ nothing is concluded from it. All scenarios take some 24 minutes; with --resume
 an evaluation that was stopped goes on where it was.
 
 Exit codes: 0 every run was right; 1 a run could not be played or is not valid; 2
-wrong usage; 3 a run was not right.`,
+wrong usage; 3 a run was not right, or a fix did not help, or what is none did.`,
 		Example: `  contend demo eval --recorded
   contend demo eval --scenario incident --scenario healthy
   contend demo eval --runs 3 --resume results/`,
@@ -100,13 +102,17 @@ func demoEval(cmd *cobra.Command, f *demoEvalFlags) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	e := &evaluation{runs: f.runs.value, expected: f.runs.value * len(chosen), variants: variantsOf(chosen)}
+	for _, d := range all.Detectors() {
+		e.detectors = append(e.detectors, d.Name)
+	}
 	ev := &evaluator{flags: f, stderr: cmd.ErrOrStderr()}
 	if f.resume != "" {
 		build, err := buildID()
 		if err != nil {
 			return &outcome{exitFailed, err}
 		}
-		if ev.results, err = openResults(f.resume, build); err != nil {
+		if ev.results, err = openResults(f.resume, build, e.detectors); err != nil {
 			return &outcome{exitFailed, err}
 		}
 	}
@@ -115,10 +121,6 @@ func demoEval(cmd *cobra.Command, f *demoEvalFlags) error {
 	}
 	defer os.RemoveAll(ev.scratch)
 
-	e := &evaluation{runs: f.runs.value, expected: f.runs.value * len(chosen)}
-	for _, d := range all.Detectors() {
-		e.detectors = append(e.detectors, d.Name)
-	}
 	failed := ev.evaluate(ctx, e, chosen)
 	write := writeEvalText
 	if f.output == "json" {
@@ -130,10 +132,10 @@ func demoEval(cmd *cobra.Command, f *demoEvalFlags) error {
 	switch {
 	case failed != nil:
 		return &outcome{exitFailed, failed}
+	case !e.valid():
+		return &outcome{exitFailed, errors.New("the result is not valid: some runs are not; what is wrong is said above")}
 	case e.mistakes() > 0:
 		return &outcome{code: exitFound}
-	case !e.valid():
-		return &outcome{exitFailed, errors.New("the result is not valid: in some runs the machine was too slow")}
 	}
 	return nil
 }
@@ -234,7 +236,7 @@ func (ev *evaluator) one(ctx context.Context, sc play.Scenario, run int) (played
 	}
 	// A machine that others share is too slow at times; one that is twice in a row is too slow.
 	for try := range 2 {
-		out, _, err := playScenario(ctx, sc, playOptions{Out: dir, Force: ev.flags.force || try > 0, Small: true, Seed: p.Seed})
+		out, _, err := playScenario(ctx, sc, playOptions{Out: dir, Force: ev.flags.force || try > 0 || again(dir), Small: true, Seed: p.Seed})
 		if err != nil {
 			return played{}, err
 		}
@@ -256,17 +258,35 @@ func (ev *evaluator) bundle(scenario string, run int) string {
 	return filepath.Join(ev.flags.bundles, fmt.Sprintf("%s-%d", scenario, run))
 }
 
-// free says before anything is played that a bundle would replace what is there.
+// free says before anything is played that a bundle would replace what is
+// there. One that is marked as partial, or whose run was not valid, is of a run
+// that is to be played again.
 func (ev *evaluator) free(scenario string, run int) error {
 	if ev.flags.bundles == "" || ev.flags.force {
 		return nil
 	}
 	dir := ev.bundle(scenario, run)
-	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 && !again(dir) {
 		return fmt.Errorf("expected no bundle in %s yet, saw one; give --force, or another directory", dir)
 	}
 	return nil
 }
+
+// again reports whether a directory has a bundle that is marked as partial: of a
+// run that was stopped, or was not valid.
+func again(dir string) bool {
+	f, err := os.Open(filepath.Join(dir, capture.ManifestFile))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var m capture.Manifest
+	err = json.NewDecoder(io.LimitReader(f, maxManifest)).Decode(&m)
+	return err == nil && m.Schema == ingest.BundleSchema && m.Partial != ""
+}
+
+// maxManifest is far above what a run writes, some 10 KB.
+const maxManifest = 1 << 20
 
 // score analyses a bundle and holds it to its scenario's truth.
 func (ev *evaluator) score(ctx context.Context, p played, dir string) (played, error) {

@@ -30,6 +30,7 @@ type resultFile struct {
 type results struct {
 	dir, build string
 	done       map[runKey]played
+	detectors  []string // of whose marks a score is made
 }
 
 type runKey struct {
@@ -48,7 +49,7 @@ var (
 // is none. build says what contend they are for: see buildID. A directory with
 // anything but runs of that build is refused, since what is right is not told
 // from mixed ones.
-func openResults(dir, build string) (*results, error) {
+func openResults(dir, build string, detectors []string) (*results, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("make the directory for results: %w", err)
 	}
@@ -56,7 +57,7 @@ func openResults(dir, build string) (*results, error) {
 	if err != nil {
 		return nil, fmt.Errorf("expected a directory with results: %w", err)
 	}
-	r := &results{dir: dir, build: build, done: map[runKey]played{}}
+	r := &results{dir: dir, build: build, detectors: detectors, done: map[runKey]played{}}
 	var errs []error
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
@@ -101,11 +102,35 @@ func (r *results) read(path string) error {
 		return fmt.Errorf("%s is of another build, %q, and this is %q; name another directory, or remove the results in this one", path, file.Build, r.build)
 	case fileOf(p.Scenario, p.Run) != filepath.Base(path):
 		return fmt.Errorf("expected in %s the run that its name says, saw run %d of %q%s", path, p.Run, p.Scenario, again)
-	case p.Score.Marks == nil || p.Score.Missing == nil || p.Score.Forbidden == nil:
+	case !p.Score.whole(r.detectors):
 		return fmt.Errorf("expected a score in %s, saw none or a part%s", path, again)
 	}
 	r.done[runKey{p.Scenario, p.Run}] = p
 	return nil
+}
+
+// whole reports whether a score says of each detector what it did, and what was
+// missing and forbidden where something was.
+func (s *runScore) whole(detectors []string) bool {
+	if len(s.Marks) != len(detectors) || s.Missing == nil || s.Forbidden == nil {
+		return false
+	}
+	for _, name := range detectors {
+		switch s.Marks[name] {
+		case markTP, markTN, markFound, markQuiet:
+		case markFN:
+			if len(s.Missing) == 0 {
+				return false
+			}
+		case markFP:
+			if len(s.Forbidden) == 0 {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // fileOf names the file of a run.
@@ -135,7 +160,7 @@ func (r *results) keep(p played) error {
 		return fmt.Errorf("keep a result: %w", err)
 	}
 	if err := writeByRename(filepath.Join(r.dir, name), append(text, '\n')); err != nil {
-		return fmt.Errorf("keep a result: %w", err)
+		return fmt.Errorf("keep a result in %s: %w", r.dir, err)
 	}
 	r.done[runKey{p.Scenario, p.Run}] = p
 	return nil

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/contend/contend/ingest"
 	"time"
 
 	"github.com/contend/contend/demo/play"
@@ -17,7 +19,7 @@ import (
 func TestResume(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new", "results")
-	r, err := openResults(dir, "build 1")
+	r, err := openResults(dir, "build 1", testDetectors)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +39,7 @@ func TestResume(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, ".part-123"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	again, err := openResults(dir, "build 1")
+	again, err := openResults(dir, "build 1", testDetectors)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +89,9 @@ func TestResumeRefuses(t *testing.T) {
 		{"renamed", "herd-1.json", head + `"scenario": "herd", "run": 2}`, `expected in DIR/herd-1.json the run that its name says, saw run 2 of "herd"; remove it, and its run is played again`},
 		{"hostile name", "herd-1.json", head + `"scenario": "../herd\u001b", "run": 1}`, `expected in DIR/herd-1.json the run that its name says, saw run 1 of "../herd\x1b"; remove it, and its run is played again`},
 		{"no score", "herd-1.json", head + `"scenario": "herd", "run": 1}`, "expected a score in DIR/herd-1.json, saw none or a part; remove it, and its run is played again"},
+		{"an empty score", "herd-1.json", head + `"scenario": "herd", "run": 1, "score": {"marks": {}, "missing": [], "forbidden": []}}`, "expected a score in DIR/herd-1.json, saw none or a part; remove it, and its run is played again"},
+		{"a wrong detector that is not named", "herd-1.json", head + `"scenario": "herd", "run": 1, "score": {"marks": {"applock": "fp", "herd": "tp", "inflightcpu": "tn", "lockheadroom": "tn", "lockwait": "tn", "telemetryblock": "tn"}, "missing": [], "forbidden": []}}`, "expected a score in DIR/herd-1.json, saw none or a part; remove it, and its run is played again"},
+		{"another word", "herd-1.json", head + `"scenario": "herd", "run": 1, "score": {"marks": {"applock": "good", "herd": "tp", "inflightcpu": "tn", "lockheadroom": "tn", "lockwait": "tn", "telemetryblock": "tn"}, "missing": [], "forbidden": []}}`, "expected a score in DIR/herd-1.json, saw none or a part; remove it, and its run is played again"},
 		{"half a score", "herd-1.json", head + `"scenario": "herd", "run": 1, "score": {"marks": {}, "missing": []}}`, "expected a score in DIR/herd-1.json, saw none or a part; remove it, and its run is played again"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -95,7 +100,7 @@ func TestResumeRefuses(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, test.file), []byte(test.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err := openResults(dir, "b")
+			_, err := openResults(dir, "b", testDetectors)
 			if want := strings.ReplaceAll(test.want, "DIR/", dir+string(filepath.Separator)); err == nil || err.Error() != want {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
@@ -122,11 +127,11 @@ func TestResumeRefusesAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	wrong++
-	_, err := openResults(dir, "b")
+	_, err := openResults(dir, "b", testDetectors)
 	if err == nil || strings.Count(err.Error(), "expected results of contend demo eval") != wrong {
 		t.Errorf("got %v, want %d errors", err, wrong)
 	}
-	if _, err := openResults(file, "b"); err == nil {
+	if _, err := openResults(file, "b", testDetectors); err == nil {
 		t.Error("a directory that cannot be is opened")
 	}
 }
@@ -134,7 +139,7 @@ func TestResumeRefusesAll(t *testing.T) {
 func TestKeepFails(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "results")
-	r, err := openResults(dir, "b")
+	r, err := openResults(dir, "b", testDetectors)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,5 +168,39 @@ func TestBuildID(t *testing.T) {
 	b, err := buildID()
 	if err != nil || a != b || !strings.Contains(a, runtime.Version()) {
 		t.Errorf("got %q, then %q, %v", a, b, err)
+	}
+}
+
+// A bundle that is there is kept, unless its run does not count: it was stopped, or not valid.
+func TestBundleAgain(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, file, text string
+		want             bool // it may be replaced
+	}{
+		{"whole", "bundle.json", `{"schema": "` + ingest.BundleSchema + `"}`, false},
+		{"partial", "bundle.json", `{"schema": "` + ingest.BundleSchema + `", "partial": "interrupted"}`, true},
+		{"foreign", "bundle.json", `{"schema": "other", "partial": "interrupted"}`, false},
+		{"no JSON", "bundle.json", "partial", false},
+		{"no bundle", "notes.txt", "partial", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			ev := &evaluator{flags: &demoEvalFlags{bundles: root}}
+			dir := ev.bundle("herd", 1)
+			if err := ev.free("herd", 1); err != nil {
+				t.Fatalf("nothing is there yet: %v", err)
+			}
+			if err := os.Mkdir(dir, 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, test.file), []byte(test.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := ev.free("herd", 1); (err == nil) != test.want {
+				t.Errorf("got %v, want it replaced: %v", err, test.want)
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/contend/contend/demo/play"
@@ -37,9 +38,9 @@ type runScore struct {
 	Missing   []string           `json:"missing"`             // as truth.txt has them, and "verdict NAME"
 	Forbidden []string           `json:"forbidden"`           // detectors, with the alert where that is forbidden, and "verdict NAME"
 	Marks     map[string]mark    `json:"marks"`               // by detector, of all
-	Delay     map[string]float64 `json:"delay_s"`             // seconds from the onset, of wanted detectors that were found
+	Delay     map[string]float64 `json:"delay_s"`             // seconds from the onset to the first alert, of wanted detectors that were found
 	Warning   *float64           `json:"warning_s,omitempty"` // seconds from the onset to the early warning
-	After     map[string]float64 `json:"after_s"`             // seconds from the onset to the first timeout and the first kill
+	After     map[string]float64 `json:"after_s"`             // seconds from the onset to the first timeout, failed call and kill
 }
 
 // lead is how many seconds the early warning came before an event, below
@@ -67,6 +68,8 @@ type scorer struct {
 // several of one name the first counts.
 func (s *scorer) score(r *detect.Report, events []ingest.Event) runScore {
 	out := runScore{Missing: []string{}, Forbidden: []string{}, Marks: map[string]mark{}, Delay: map[string]float64{}, After: map[string]float64{}}
+	r, early := s.withoutEarly(r, events)
+	out.Forbidden = append(out.Forbidden, early...)
 	for _, w := range s.truth.Wants {
 		if !has(r, w) {
 			out.Missing = append(out.Missing, w.String())
@@ -75,7 +78,8 @@ func (s *scorer) score(r *detect.Report, events []ingest.Event) runScore {
 	for _, d := range s.detectors {
 		forbidden := s.forbidden(r, d.Name)
 		out.Forbidden = append(out.Forbidden, forbidden...)
-		out.Marks[d.Name] = s.mark(r, d.Name, len(forbidden) > 0)
+		wrong := len(forbidden) > 0 || slices.ContainsFunc(early, func(name string) bool { return strings.HasPrefix(name, d.Name+" ") })
+		out.Marks[d.Name] = s.mark(r, d.Name, wrong)
 	}
 	if !s.truth.Right(r.Verdict.Cause) {
 		out.Missing = append(out.Missing, "verdict "+s.truth.Verdict())
@@ -85,6 +89,40 @@ func (s *scorer) score(r *detect.Report, events []ingest.Event) runScore {
 	}
 	s.measure(&out, r, events)
 	return out
+}
+
+// withoutEarly is a report without the alerts that were over before anything
+// was done that leads to the fault, and names them: false alarms, whatever the
+// truth says of the fault.
+func (s *scorer) withoutEarly(r *detect.Report, events []ingest.Event) (*detect.Report, []string) {
+	begin, ok := first(events, play.EventBegin)
+	if !ok {
+		if begin, ok = first(events, play.EventOnset); !ok {
+			return r, nil
+		}
+	}
+	rest := *r
+	rest.Findings = nil
+	var early []string
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		fired := s.fired(f)
+		if len(fired) == 0 || f.Times[len(f.Times)-1].End.After(begin) {
+			rest.Findings = append(rest.Findings, *f)
+			continue
+		}
+		early = append(early, truth.Entry{Detector: f.Detector, Alert: f.Alert}.String()+" before the fault")
+	}
+	return &rest, early
+}
+
+// first is when the first event of a name was.
+func first(events []ingest.Event, name string) (time.Time, bool) {
+	i := slices.IndexFunc(events, func(e ingest.Event) bool { return e.Name == name })
+	if i < 0 {
+		return time.Time{}, false
+	}
+	return events[i].At, true
 }
 
 // has reports whether a report has a finding.
@@ -135,28 +173,22 @@ func (s *scorer) mark(r *detect.Report, detector string, forbidden bool) mark {
 
 // measure fills in the times. Without an onset there is nothing to measure from.
 func (s *scorer) measure(out *runScore, r *detect.Report, events []ingest.Event) {
-	first := func(name string) (time.Time, bool) {
-		i := slices.IndexFunc(events, func(e ingest.Event) bool { return e.Name == name })
-		if i < 0 {
-			return time.Time{}, false
-		}
-		return events[i].At, true
-	}
-	onset, ok := first(play.EventOnset)
+	onset, ok := first(events, play.EventOnset)
 	if !ok {
 		return
 	}
 	for name, m := range out.Marks {
-		if at, ok := s.firstAfter(onset, r, name, false); ok && m == markTP {
+		// When a profile is taken the scenario says: it tells nothing of a delay.
+		if at, ok := s.firstAfter(onset, r, name); ok && m == markTP {
 			out.Delay[name] = milli(at.Sub(onset).Seconds())
 		}
 	}
-	if at, ok := s.firstAfter(onset, r, earlyWarning, true); ok {
+	if at, ok := s.firstAfter(onset, r, earlyWarning); ok {
 		delay := milli(at.Sub(onset).Seconds())
 		out.Warning = &delay
 	}
-	for _, name := range [...]string{play.EventFirstTimeout, play.EventFirstKill} {
-		if at, ok := first(name); ok {
+	for _, name := range [...]string{play.EventFirstTimeout, play.EventFirstFailure, play.EventFirstKill} {
+		if at, ok := first(events, name); ok {
 			out.After[name] = milli(at.Sub(onset).Seconds())
 		}
 	}
@@ -168,20 +200,16 @@ func (s *scorer) measure(out *runScore, r *detect.Report, events []ingest.Event)
 // milli rounds seconds to the millisecond: series have no finer times.
 func milli(s float64) float64 { return math.Round(s*1e3) / 1e3 }
 
-// firstAfter is when a detector first found something, or one of its alerts
-// first fired, not before the onset: what was found earlier is not of the fault.
-func (s *scorer) firstAfter(onset time.Time, r *detect.Report, detector string, alerts bool) (first time.Time, ok bool) {
+// firstAfter is when one of a detector's alerts first fired, not before the
+// onset: what was found earlier is not of the fault.
+func (s *scorer) firstAfter(onset time.Time, r *detect.Report, detector string) (first time.Time, ok bool) {
 	for i := range r.Findings {
 		f := &r.Findings[i]
-		if f.Detector != detector || alerts && f.Alert == "" {
+		if f.Detector != detector || f.Alert == "" {
 			continue
 		}
-		times := []time.Time{taken(r, f)}
-		if f.Alert != "" {
-			times = s.fired(f)
-		}
-		for _, at := range times {
-			if !at.IsZero() && !at.Before(onset) && (!ok || at.Before(first)) {
+		for _, at := range s.fired(f) {
+			if !at.Before(onset) && (!ok || at.Before(first)) {
 				first, ok = at, true
 			}
 		}
@@ -219,23 +247,4 @@ func (s *scorer) hold(f *detect.Finding) time.Duration {
 		}
 	}
 	return 0
-}
-
-// taken is when the profile was taken that shows a finding: of the verdict's
-// cause the first one that does, as the story has it; of others the one that
-// the numbers are of. It is zero where that is not known.
-func taken(r *detect.Report, f *detect.Finding) time.Time {
-	for _, line := range r.Verdict.Story {
-		if line.Detector == f.Detector && line.Summary == f.Summary {
-			return line.At
-		}
-	}
-	for _, e := range f.Evidence {
-		for _, in := range r.Inputs {
-			if in.Name == e.Input && in.Taken != nil {
-				return *in.Taken
-			}
-		}
-	}
-	return time.Time{}
 }

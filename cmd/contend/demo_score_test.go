@@ -30,7 +30,7 @@ func alertFinding(detector, alert string, ms ...int) detect.Finding {
 
 func demoEvents(ms map[string]int) []ingest.Event {
 	var events []ingest.Event
-	for _, name := range []string{"onset", "phase", "first_timeout", "first_kill"} {
+	for _, name := range []string{"begin", "onset", "phase", "first_timeout", "first_kill"} {
 		if at, ok := ms[name]; ok {
 			events = append(events, ingest.Event{Name: name, At: demoAt(at)})
 		}
@@ -197,18 +197,18 @@ func TestScoreTimes(t *testing.T) {
 		{
 			name: "profiles, as the story has them", report: stacks,
 			events: map[string]int{"onset": 0, "first_timeout": 3000},
-			delay:  map[string]float64{"telemetryblock": 2.1}, missed: true, // when a profile is taken, the scenario says: no warning
+			delay:  map[string]float64{}, missed: true, // when a profile is taken, the scenario says: no warning
 		},
 		{
 			name: "profiles without a story", report: unstoried,
 			events: map[string]int{"onset": 1000, "first_kill": 6250},
-			delay:  map[string]float64{"telemetryblock": 2.25},
+			delay:  map[string]float64{},
 		},
 		{
 			name:   "an alert beside a profile",
 			report: &detect.Report{Verdict: stacks.Verdict, Inputs: stacks.Inputs, Findings: append([]detect.Finding{alertFinding("inflightcpu", "ContendInflightCPU", 1500, 9000)}, stacks.Findings...)},
 			events: map[string]int{"onset": 0, "first_timeout": 3000},
-			delay:  map[string]float64{"telemetryblock": 2.1, "inflightcpu": 2}, warning: num(2), timeout: num(1),
+			delay:  map[string]float64{"inflightcpu": 2}, warning: num(2), timeout: num(1),
 		},
 		{
 			name:   "allowed detectors have no delay, and lockwait is no early warning",
@@ -239,6 +239,38 @@ func TestScoreTimes(t *testing.T) {
 				if !reflect.DeepEqual(m.got, m.want) {
 					t.Errorf("%s: %s, want %s", m.what, someSeconds(m.got), someSeconds(m.want))
 				}
+			}
+		})
+	}
+}
+
+// An alert that was over before anything was done is a false alarm, and not the
+// one that is wanted.
+func TestScoreEarly(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name               string
+		finding            detect.Finding
+		events             map[string]int
+		missing, forbidden []string
+		mark               mark
+	}{
+		{"over before the onset", alertFinding("herd", "ContendHerd", -4000, -2000), map[string]int{"onset": 0},
+			[]string{"herd"}, []string{"herd ContendHerd before the fault"}, markFP},
+		{"lasts into it", alertFinding("herd", "ContendHerd", -4000, 250), map[string]int{"onset": 0}, []string{}, []string{}, markTP},
+		{"again in it", alertFinding("herd", "ContendHerd", -4000, -2000, 500, 1000), map[string]int{"onset": 0}, []string{}, []string{}, markTP},
+		{"of what leads to it", alertFinding("herd", "ContendHerd", -4000, -2000), map[string]int{"begin": -5000, "onset": 0}, []string{}, []string{}, markTP},
+		{"before that", alertFinding("herd", "ContendHerd", -4000, -2000), map[string]int{"begin": -1000, "onset": 0},
+			[]string{"herd"}, []string{"herd ContendHerd before the fault"}, markFP},
+		{"never fired", alertFinding("inflightcpu", "ContendInflightCPU", -4000, -3750), map[string]int{"onset": 0}, []string{"herd"}, []string{}, markFN},
+		{"nothing is done", alertFinding("herd", "ContendHerd", -4000, -2000), nil, []string{}, []string{}, markTP},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := testScorer(t, "want herd  # r\nallow inflightcpu  # r\nverdict none")
+			got := s.score(&detect.Report{Findings: []detect.Finding{test.finding}}, demoEvents(test.events))
+			if !slices.Equal(got.Missing, test.missing) || !slices.Equal(got.Forbidden, test.forbidden) || got.Marks["herd"] != test.mark {
+				t.Errorf("missing %q, forbidden %q, %s; want %q, %q, %s", got.Missing, got.Forbidden, got.Marks["herd"], test.missing, test.forbidden, test.mark)
 			}
 		})
 	}

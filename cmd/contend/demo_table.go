@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/contend/contend/demo/play"
-	"github.com/contend/contend/detect"
 	"github.com/contend/contend/detect/report"
 )
 
@@ -52,7 +51,7 @@ func (e *evaluation) summary() []string {
 		lines = append(lines, fmt.Sprintf("not valid: it was stopped, %s before its end", plural(missing, "run")))
 	}
 	if starved > 0 {
-		lines = append(lines, fmt.Sprintf("not valid: %s, starved of CPU and counted nowhere below; try again with less running beside it", plural(starved, "run")))
+		lines = append(lines, fmt.Sprintf("not valid: %s, counted nowhere below and named under \"wrong\"; try again with less running beside it", plural(starved, "run")))
 	}
 	return lines
 }
@@ -190,6 +189,13 @@ func (e *evaluation) wrong() []string {
 			lines = append(lines, fmt.Sprintf("%s, run %d: %s", p.Scenario, p.Run, strings.Join(words, "; ")))
 		}
 	}
+	for _, c := range e.unexpected() {
+		word := "does not help beside %s, expected that it does"
+		if c.Helps {
+			word = "helps beside %s, expected that it does not"
+		}
+		lines = append(lines, c.Name+": "+fmt.Sprintf(word, c.Against))
+	}
 	if len(lines) > 0 {
 		lines = append([]string{"wrong"}, lines...)
 	}
@@ -206,7 +212,8 @@ func (e *evaluation) records() []string {
 			name, strconv.Itoa(t.TP), strconv.Itoa(t.FP), strconv.Itoa(t.FN), strconv.Itoa(t.TN), someSeconds(t.Delay), someSeconds(t.worst),
 		})
 	}
-	return append(alignRows(rows, "  "), "delay: median, and the worst, from the injected onset to the finding")
+	return append(alignRows(rows, "  "), "delay: median, and the worst, from the injected onset to the alert; when profiles are taken, the",
+		"scenario says")
 }
 
 func someSeconds(s *float64) string {
@@ -225,7 +232,7 @@ func (e *evaluation) leads() []string {
 		if !slices.ContainsFunc(valid, warns) {
 			continue
 		}
-		for _, event := range [...]struct{ name, title string }{{play.EventFirstTimeout, "first timeout"}, {play.EventFirstKill, "first kill"}} {
+		for _, event := range [...]struct{ name, title string }{{play.EventFirstTimeout, "first timeout"}, {play.EventFirstFailure, "first failed call"}, {play.EventFirstKill, "first kill"}} {
 			if row := leadRow(valid, event.name); row != nil {
 				rows = append(rows, append([]string{name, event.title}, row...))
 			}
@@ -244,9 +251,11 @@ func (e *evaluation) leads() []string {
 	if slowest == 0 {
 		return lines
 	}
-	n := math.Ceil(slowest / play.Scrape.Seconds())
+	n := scrapes(slowest)
+	after := func(interval time.Duration) time.Duration { return time.Duration(n) * interval }
 	return append(lines,
-		fmt.Sprintf("The slowest warning came %.0f scrapes after the onset: %s at 15 s, %s at 30 s. Where a step in", n, atInterval(n, 15), atInterval(n, 30)),
+		"At 30 s the alert needs as many scrapes, twice the time, and what it warns of comes as soon as it did.",
+		fmt.Sprintf("The slowest warning came %.0f scrapes after the onset: %v at 15 s, %v at 30 s. Where a step in", n, after(15*time.Second), after(30*time.Second)),
 		"load meets clients with a shorter timeout than that, no alert on scraped series can come in time.")
 }
 
@@ -280,98 +289,31 @@ func leadRow(valid []played, event string) []string {
 		return append(row, "-", "-", "-", "-", "-")
 	}
 	worst := slices.Min(leads)
-	n := math.Floor(worst / play.Scrape.Seconds()) // a part of a scrape may hold none at another interval
 	return append(row, fmt.Sprintf("%.2f s", median(leads)), fmt.Sprintf("%.2f s", worst),
-		fmt.Sprintf("%.0f", n), atInterval(n, 15), atInterval(n, 30))
+		fmt.Sprintf("%.0f", math.Floor(worst/play.Scrape.Seconds())), // a part of a scrape may hold none at another interval
+		leadAt(valid, event, 15*time.Second), leadAt(valid, event, 30*time.Second))
 }
 
-// atInterval is how long so many scrapes take at an interval in seconds.
-func atInterval(scrapes, seconds float64) string {
-	return (time.Duration(scrapes*seconds) * time.Second).String()
-}
+// scrapes is how many an alert needs that fires so many seconds after the onset.
+func scrapes(seconds float64) float64 { return math.Ceil(seconds / play.Scrape.Seconds()) }
 
-// fixes compare each fix and control with the incident that nothing is done
-// about, by the medians of their valid runs.
-func (e *evaluation) fixes() []string {
-	rows := [][]string{{"scenario", "served", "failed", "of nothing's", "killed", "usual traffic served", ""}}
-	without, _ := e.of(nothingDone)
-	without = withOutcome(without)
-	failed := medianOf(without, func(o play.Result) float64 { return float64(o.Failed) })
-	for _, name := range e.scenarios() {
-		if !isFix(name) && !isControl(name) {
+// leadAt is the worst lead time, in real time, of servers that scrape at an
+// interval: the event comes when it does, and the alert after as many scrapes
+// as it needed here.
+func leadAt(valid []played, event string, interval time.Duration) string {
+	worst := time.Duration(math.MaxInt64)
+	for _, p := range valid {
+		if p.Score.lead(event) == nil {
 			continue
 		}
-		valid, _ := e.of(name)
-		valid = withOutcome(valid)
-		if len(valid) == 0 {
-			continue
-		}
-		mine := medianOf(valid, func(o play.Result) float64 { return float64(o.Failed) })
-		share, word := "-", ""
-		if name != nothingDone && len(without) > 0 {
-			share = fmt.Sprintf("%.0f %%", 100*mine/max(failed, 1))
-			word = "does not help"
-			if recovers(valid) < recovers(without) {
-				word = "helps"
-			}
-		}
-		rows = append(rows, []string{
-			name,
-			detect.Thousands(math.Round(medianOf(valid, func(o play.Result) float64 { return float64(o.Served) }))),
-			detect.Thousands(math.Round(mine)), share,
-			detect.Thousands(math.Round(medianOf(valid, func(o play.Result) float64 { return float64(o.Kills) }))),
-			recovery(valid), word,
-		})
+		comes := time.Duration(p.Score.After[event] * play.ClockFactor * float64(time.Second))
+		warned := time.Duration(scrapes(*p.Score.Warning)) * interval
+		worst = min(worst, (comes - warned).Round(time.Second))
 	}
-	if len(rows) < 2 {
-		return nil
+	if worst <= 0 {
+		return "too late"
 	}
-	lines := []string{"fixes, and controls that must not help, on one timeline; medians, clients' requests"}
-	return append(lines, alignRows(rows, "  ")...)
-}
-
-// nothingDone is the incident on the timeline of its fixes.
-const nothingDone = "control-nothing"
-
-func isFix(name string) bool     { return strings.HasPrefix(name, "fix-") }
-func isControl(name string) bool { return strings.HasPrefix(name, "control-") }
-
-// withOutcome leaves out runs whose bundle does not say what became of the clients.
-func withOutcome(runs []played) []played {
-	return slices.DeleteFunc(slices.Clone(runs), func(p played) bool { return p.Outcome == nil })
-}
-
-// medianOf is 0 where there are no runs.
-func medianOf(runs []played, value func(play.Result) float64) float64 {
-	var list []float64
-	for _, p := range runs {
-		list = append(list, value(*p.Outcome))
-	}
-	if len(list) == 0 {
-		return 0
-	}
-	return median(list)
-}
-
-// recovery is the median time to recover. A run that never does is longer than all others.
-func recovery(runs []played) string {
-	middle := recovers(runs)
-	if math.IsInf(middle, 1) {
-		return "never"
-	}
-	return fmt.Sprintf("after %.1f s", middle)
-}
-
-// recovers is the median of the seconds until the usual traffic was served
-// again: what a fix is for. Failures it may have as many: fast ones, of what is
-// above that.
-func recovers(runs []played) float64 {
-	return medianOf(withOutcome(runs), func(o play.Result) float64 {
-		if o.Recover == nil {
-			return math.Inf(1)
-		}
-		return o.Recover.Seconds()
-	})
+	return worst.String()
 }
 
 // alignRows pads the cells of rows to columns: the first, which names, begins

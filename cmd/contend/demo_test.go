@@ -66,6 +66,43 @@ func TestDemoListJSON(t *testing.T) {
 	}
 }
 
+// Each fix and each control came in its recorded run to what it must.
+func TestRecordedOutcomes(t *testing.T) {
+	t.Parallel()
+	args := []string{"demo", "eval", "--recorded", "-o", "json", "--scenario", "control-nothing"}
+	want := map[string]bool{}
+	for _, s := range scenarios.All() {
+		if s.Against == "" {
+			continue
+		}
+		if s.Against != "control-nothing" {
+			t.Errorf("%s is compared with %s, which is not played here", s.Name, s.Against)
+		}
+		args, want[s.Name] = append(args, "--scenario", s.Name), s.Helps
+	}
+	var stdout, stderr bytes.Buffer
+	if code := run(args, nil, &stdout, &stderr); code != exitOK {
+		t.Errorf("exit code %d, %s", code, &stderr)
+	}
+	var doc struct {
+		Comparisons []struct {
+			Name, Against string
+			Helps, Right  bool
+		}
+	}
+	if err := json.Unmarshal(stdout.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if len(want) < 13 || len(doc.Comparisons) != len(want) {
+		t.Errorf("%d comparisons, want %d, 10 fixes and 3 controls at the least", len(doc.Comparisons), len(want))
+	}
+	for _, c := range doc.Comparisons {
+		if helps, ok := want[c.Name]; !ok || c.Helps != helps || !c.Right {
+			t.Errorf("%+v, want it to help: %v", c, helps)
+		}
+	}
+}
+
 func TestDetectorsOf(t *testing.T) {
 	t.Parallel()
 	entries := []truth.Entry{{Detector: "herd", Alert: "A"}, {Detector: "lockwait"}, {Detector: "herd", Alert: "B"}}
@@ -153,7 +190,7 @@ func TestEvaluateResumed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := openResults(t.TempDir(), "build 1")
+	r, err := openResults(t.TempDir(), "build 1", testDetectors)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +234,7 @@ func TestWriteOutcome(t *testing.T) {
 	}
 	onset, never := time.Unix(1000, 0), (*time.Duration)(nil)
 	atOnce, later := time.Duration(0), 12_400*time.Millisecond
-	const tail = "\nCalls took 20ms, 99 % of those answered 1.5s at most, from when they were due; they were sent 400µs late, 99 % of them 12.3ms at most\n"
+	const tail = "\nThe median of the answered calls took 20ms and 99 % of them 1.5s at most, from when they were due; calls were sent 400µs late, 99 % of them 12.3ms at most\n"
 	const head = "\nPlayed: calls 12,000 answered, 304 failed, 41 timed out; 1 task killed"
 	for _, tt := range []struct {
 		onset   time.Time

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"os/signal"
@@ -18,12 +17,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/contend/contend/detect"
 	"github.com/contend/contend/detect/all"
-	"github.com/contend/contend/detect/report"
 	"github.com/contend/contend/ingest"
 	"github.com/contend/contend/ingest/series"
 	"github.com/contend/contend/ingest/series/promapi"
 	"github.com/contend/contend/rules"
+	"github.com/contend/contend/rules/backtest"
 )
 
 func rulesCommand() *cobra.Command {
@@ -52,7 +52,7 @@ func (f *rulesFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.httpConfig, "http.config.file", "", "`FILE` with TLS and credentials for the server, in the format of promtool")
 	flags.Var(&f.interval, "interval", "scrape and evaluation interval, `DURATION` (default the server's, else 15s)")
 	flags.StringArrayVar(&f.labels, "extra-label", nil, "label that all alerts get, `NAME=VALUE` (repeatable)")
-	flags.StringArrayVar(&f.settings, "set", nil, "threshold of an alert, `ALERT.NAME=VALUE`, as ContendInflightCPU.for=1m (repeatable)")
+	addSettings(flags, &f.settings)
 }
 
 // options are what the flags say, as far as no server needs to be asked.
@@ -64,17 +64,29 @@ func (f *rulesFlags) options(cmd *cobra.Command) (opt rules.Options, err error) 
 	if opt.Labels, err = labelsOf(f.labels, rules.CheckLabel); err != nil {
 		return opt, fmt.Errorf("--extra-label: %w", err)
 	}
-	for _, text := range f.settings {
-		s, err := rules.ParseSetting(text)
+	opt.Settings, err = settingsOf(f.settings)
+	return opt, err
+}
+
+// addSettings adds --set, which is the same for all that is made of alerts.
+func addSettings(flags *pflag.FlagSet, texts *[]string) {
+	flags.StringArrayVar(texts, "set", nil, "threshold of an alert, `ALERT.NAME=VALUE`, as ContendInflightCPU.for=1m (repeatable)")
+}
+
+// settingsOf reads the values of --set.
+func settingsOf(texts []string) ([]detect.Setting, error) {
+	var out []detect.Setting
+	for _, text := range texts {
+		s, err := detect.ParseSetting(text)
 		if err != nil {
-			return opt, fmt.Errorf("--set: %w", err)
+			return nil, fmt.Errorf("--set: %w", err)
 		}
-		opt.Settings = append(opt.Settings, s)
+		out = append(out, s)
 	}
-	if err := rules.CheckSettings(all.Detectors(), opt.Settings); err != nil {
-		return opt, fmt.Errorf("--set: %w", err)
+	if _, err := detect.Apply(all.Detectors(), out); err != nil {
+		return nil, fmt.Errorf("--set: %w", err)
 	}
-	return opt, nil
+	return out, nil
 }
 
 // stageOne asks the server which metrics there are.
@@ -127,6 +139,7 @@ func (f *rulesFlags) api(cmd *cobra.Command) (*promapi.API, error) {
 func generateRulesCommand() *cobra.Command {
 	var f rulesFlags
 	var out, format string
+	var name string
 	var metadata []string
 	var tests, alertmanager, force bool
 	cmd := &cobra.Command{
@@ -134,18 +147,21 @@ func generateRulesCommand() *cobra.Command {
 		Short: "Write recording rules and alerts for a service's own metrics",
 		Long: `Generate writes one group of rules: recording rules that turn a service's own
 metrics into canonical series by job and instance (contend:inflight,
-contend:cpu, …), and alerts on those. Nothing needs to be edited.
+contend:cpu, …), and alerts on those. Nothing needs to be edited. A server that gets
+several such groups, each with a selector of its own, needs a --name for each: what
+they record would be the same series.
 
 With --prometheus the rules read the metrics that the server has, and what it has
 no metrics for is left out and named. Without it they read all metrics that
-contend knows; of an instance that has several for one thing, the first counts.
+contend knows; of an instance that has several for one thing the best counts, and of
+equally good ones the largest value.
 
 The alerts ContendInflightCPU, ContendHealthCheckSlow and
 ContendHealthCheckFailing have severity page, the others severity ticket or info.
 --alertmanager writes the routes and inhibitions beside them with which an incident of a job
 is one page. What --set changes stands above each alert in the file.`,
 		Example: `  contend rules generate --prometheus http://prometheus:9090 -o contend.rules.yaml
-  contend rules generate --selector 'namespace="shop"' --extra-label team=shop --tests
+  contend rules generate --name shop --selector 'namespace="shop"' --extra-label team=shop --tests
   contend rules generate --format operator --metadata-label release=prometheus -o - | kubectl apply --server-side -f -
   contend rules generate --set ContendInflightCPU.ratio=5 --set ContendHerd.severity=info`,
 		Args: cobra.NoArgs,
@@ -169,6 +185,11 @@ is one page. What --set changes stands above each alert in the file.`,
 			if len(names) > 0 && rules.Format(format) != rules.Operator {
 				return errors.New("--metadata-label is for --format operator")
 			}
+			if cmd.Flags().Changed("name") {
+				if err := rules.CheckName(name); err != nil {
+					return fmt.Errorf("--name: %w", err)
+				}
+			}
 			opt, err := f.options(cmd)
 			if err != nil {
 				return err
@@ -179,16 +200,21 @@ is one page. What --set changes stands above each alert in the file.`,
 			if err != nil {
 				return &outcome{exitFailed, err}
 			}
-			opt.Server = server
+			opt.Server, opt.Name = server, name
 			group, err := rules.Generate(all.Detectors(), stage, opt)
 			if err != nil {
 				return &outcome{exitFailed, err}
 			}
-			for _, note := range slices.Concat(stage.Notes, group.LeftOut) {
+			for _, note := range slices.Concat(stage.Notes, leftOut(group, stage)) {
 				complain(cmd.ErrOrStderr(), note)
 			}
 			header := rules.Header{Version: headerVersion(), Command: commandLine(cmd), Labels: names}
 			text := rules.Encode(group, rules.Format(format), header)
+			// Labels and signals are the user's: one that does not parse would have a server refuse all of the file.
+			if _, err := backtest.Parse("the rules", text); err != nil {
+				first, _, _ := strings.Cut(err.Error(), "\n")
+				return fmt.Errorf("expected rules that a server reads, saw %s; look at --extra-label and --signal", first)
+			}
 			if out == "-" {
 				return written(cmd.OutOrStdout().Write(text))
 			}
@@ -212,11 +238,51 @@ is one page. What --set changes stands above each alert in the file.`,
 	flags.StringVarP(&out, "output", "o", "contend.rules.yaml", "write the rules to `FILE`, - for standard output")
 	flags.BoolVar(&force, "force", false, "replace files that exist")
 	flags.StringVar(&format, "format", string(rules.Prometheus), "`FORMAT` of the file: "+joinFormats())
+	flags.StringVar(&name, "name", "", "`NAME` of the group, which its records begin with (default contend)")
 	f.add(cmd)
 	flags.StringArrayVar(&metadata, "metadata-label", nil, "label of the PrometheusRule, by which an operator selects it, `NAME=VALUE` (repeatable)")
 	flags.BoolVar(&tests, "tests", false, "write promtool unit tests beside the rules")
 	flags.BoolVar(&alertmanager, "alertmanager", false, "write routes and inhibitions for Alertmanager beside the rules")
 	return cmd
+}
+
+// leftOut says which alerts are not among the rules, and what would have them
+// there; of the records that are not, the file says it.
+func leftOut(g *rules.Group, stage *series.Rules) []string {
+	hints := map[string]string{} // by signal
+	for _, r := range stage.Rules {
+		if r.Expr == "" {
+			hints[r.Signal.Name] = r.Signal.Hint
+		}
+	}
+	written := 0
+	for _, r := range g.Rules {
+		if r.Alert != "" {
+			written++
+		}
+	}
+	var names, lines []string
+	for _, l := range g.LeftOut {
+		if l.Severity == "" {
+			continue
+		}
+		names = append(names, fmt.Sprintf("%s (%s)", l.Rule, l.Severity))
+		line := l.String()
+		for _, need := range l.Needs {
+			for name := range strings.SplitSeq(need, " and ") {
+				_, signal, _ := strings.Cut(name, ":")
+				if hint := hints[signal]; hint != "" {
+					line += "; " + hint
+				}
+			}
+		}
+		lines = append(lines, line)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	head := fmt.Sprintf("%d of %d alerts are written; left out, for want of metrics: %s", written, written+len(names), strings.Join(names, ", "))
+	return append([]string{head}, lines...)
 }
 
 func joinFormats() string {
@@ -286,44 +352,4 @@ func shellWord(text string) string {
 func headerVersion() string {
 	v, _, _ := strings.Cut(version(), ",")
 	return v
-}
-
-type outFile struct {
-	path string
-	text []byte
-}
-
-// writeFiles writes all files or says which of them exists.
-func writeFiles(cmd *cobra.Command, files []outFile, force bool) error {
-	for _, f := range files {
-		if _, err := os.Lstat(f.path); err == nil && !force {
-			return &outcome{exitFailed, fmt.Errorf("%s exists and is kept; name another file with -o, or replace it with --force", f.path)}
-		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return &outcome{exitFailed, err}
-		}
-	}
-	for _, f := range files {
-		if err := writeByRename(f.path, f.text); err != nil {
-			return &outcome{exitFailed, fmt.Errorf("writing %s: %w", f.path, err)}
-		}
-		fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", report.Printable(f.path))
-	}
-	return nil
-}
-
-// writeByRename writes a file that is there wholly or not at all, also after a
-// crash. Servers that run as another user read it.
-func writeByRename(path string, text []byte) error {
-	part, err := os.CreateTemp(filepath.Dir(path), ".part-")
-	if err != nil {
-		return err
-	}
-	_, err = part.Write(text)
-	if err = errors.Join(err, part.Chmod(0o644), part.Sync(), part.Close()); err == nil {
-		err = os.Rename(part.Name(), path)
-	}
-	if err != nil {
-		os.Remove(part.Name())
-	}
-	return err
 }

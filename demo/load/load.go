@@ -10,7 +10,8 @@
 //
 // Everything is bounded: the time, the calls in all, those in progress, and so
 // the connections. The report says what the generator itself could not keep up
-// with. The same seed gives the same arrivals.
+// with. The same seed gives the same calls of the phases; visitors are the same
+// from each Visit on, whose moments may follow from how the service fares.
 package load
 
 import (
@@ -21,6 +22,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -80,15 +82,17 @@ type Generator struct {
 	end       context.CancelFunc // of arriving
 	pending   sync.WaitGroup     // all goroutines
 
-	lock              sync.Mutex // guards all below
-	stopVisits        context.CancelFunc
-	visits            uint64 // calls of Visit, each with random numbers of its own
-	stats             Stats
-	seconds           []Second
-	latency, lateness []time.Duration // of the calls answered, and of those sent
-	firstTimeout      time.Time       // since ForgetTimeout; zero: none
-	stopped           time.Duration   // when arrivals ended
-	opened            int             // streams, whether they are open yet or not
+	lock         sync.Mutex // guards all below
+	stopVisits   context.CancelFunc
+	visits       uint64 // calls of Visit, each with random numbers of its own
+	stats        Stats
+	seconds      []Second
+	latency      []time.Duration   // of the calls answered
+	lateness     [][]time.Duration // of the calls sent, by the second they were due in
+	firstTimeout time.Time         // since ForgetFailures; zero: none
+	firstFailure time.Time         // the same of calls that ended without an answer
+	stopped      time.Duration     // when arrivals ended
+	opened       int               // streams, whether they are open yet or not
 }
 
 // Start begins to make the load, until the phases or ctx end. Either way Wait
@@ -163,12 +167,12 @@ func (g *Generator) OpenStreams(n int, perSecond float64) error {
 	return nil
 }
 
-// ForgetTimeout has the report tell of the first time-out from now on, such as
+// ForgetFailures has the report tell of the first time-out and failure from now on, such as
 // the first since a fault began.
-func (g *Generator) ForgetTimeout() {
+func (g *Generator) ForgetFailures() {
 	g.lock.Lock()
 	defer g.lock.Unlock()
-	g.firstTimeout = time.Time{}
+	g.firstTimeout, g.firstFailure = time.Time{}, time.Time{}
 }
 
 // Stats is the state now. It may be called while the run goes on, and after it.
@@ -192,8 +196,10 @@ func (g *Generator) Wait() Report {
 		MaxInFlight:  g.cfg.MaxInFlight,
 		Sending:      g.stopped,
 		Latency:      quantiles(g.latency),
-		Lateness:     quantiles(g.lateness),
+		Lateness:     quantiles(slices.Concat(g.lateness...)),
+		LateSecond:   worstSecond(g.lateness),
 		FirstTimeout: g.firstTimeout,
+		FirstFailure: g.firstFailure,
 		Seconds:      g.seconds,
 	}
 }
@@ -255,7 +261,7 @@ func (g *Generator) call(due time.Time, request *http.Request) {
 	defer g.lock.Unlock()
 	g.noteTimeout(o)
 	g.stats.add(o)
-	g.lateness = append(g.lateness, late)
+	g.late(due, late)
 	second := g.second(ended)
 	if o == answered {
 		second.Answered++
@@ -263,6 +269,9 @@ func (g *Generator) call(due time.Time, request *http.Request) {
 		return
 	}
 	second.Failed++
+	if g.firstFailure.IsZero() {
+		g.firstFailure = ended
+	}
 	if o == statusPage {
 		g.stats.StatusPages++
 	}
@@ -283,6 +292,15 @@ func (g *Generator) second(at time.Time) *Second {
 		g.seconds = append(g.seconds, Second{})
 	}
 	return &g.seconds[i]
+}
+
+// late keeps how late a call was sent. The lock is held.
+func (g *Generator) late(due time.Time, late time.Duration) {
+	i := int(due.Sub(g.begin) / time.Second)
+	for len(g.lateness) <= i {
+		g.lateness = append(g.lateness, nil)
+	}
+	g.lateness[i] = append(g.lateness[i], late)
 }
 
 // stream holds one long-lived connection until the arrivals end.

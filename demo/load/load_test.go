@@ -133,6 +133,9 @@ func TestDropsAndTimesOut(t *testing.T) {
 	if at := r.FirstTimeout.Sub(begin); at < 600*time.Millisecond || time.Since(r.FirstTimeout) < 0 {
 		t.Errorf("the first time-out is %v after the begin, want that of the first attempt", at)
 	}
+	if at := r.FirstFailure.Sub(begin); at < 1200*time.Millisecond {
+		t.Errorf("the first call failed %v after the begin, want that after both attempts", at)
+	}
 	if starved, why := r.Starved(); !starved || !strings.HasPrefix(why, fmt.Sprintf("%d calls and 0 visitors were dropped, expected none: at most 1 of each may wait at once", r.Dropped)) {
 		t.Errorf("starved %v: %q, want it so for the %d calls dropped", starved, why, r.Dropped)
 	}
@@ -142,7 +145,7 @@ func TestDropsAndTimesOut(t *testing.T) {
 	}
 }
 
-func TestForgetTimeout(t *testing.T) {
+func TestForgetFailures(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cfg := long(serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
@@ -155,13 +158,16 @@ func TestForgetTimeout(t *testing.T) {
 	}
 	another()
 	before := time.Now()
-	g.ForgetTimeout()
+	g.ForgetFailures()
 	another()
 	after := time.Now()
 	another()
 	cancel()
-	if first := g.Wait().FirstTimeout; !first.After(before) || !first.Before(after) {
-		t.Errorf("the first time-out is %v after it was forgotten, want it within %v", first.Sub(before), after.Sub(before))
+	r := g.Wait()
+	for _, first := range []time.Time{r.FirstTimeout, r.FirstFailure} {
+		if !first.After(before) || !first.Before(after) {
+			t.Errorf("the first time-out is %v after it was forgotten, want it within %v", first.Sub(before), after.Sub(before))
+		}
 	}
 }
 

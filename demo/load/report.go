@@ -51,7 +51,9 @@ type Report struct {
 	Sending      time.Duration // how long calls arrived
 	Latency      Quantiles     // of the calls answered, from their intended start, with retries
 	Lateness     Quantiles     // of the calls sent: from the intended start to the real one
-	FirstTimeout time.Time     // when the first attempt timed out, since ForgetTimeout and retried or not; zero where none did
+	LateSecond   time.Duration // the 99th percentile of the lateness in the second where it was largest, of those with enough calls
+	FirstTimeout time.Time     // when the first attempt timed out, since ForgetFailures and retried or not; zero where none did
+	FirstFailure time.Time     // when the first call was given up after its last attempt, since ForgetFailures; zero where none was
 	Seconds      []Second      // of the run, from its begin until the last call ended
 }
 
@@ -71,6 +73,10 @@ type Quantiles struct {
 const (
 	maxLateP99 = 50 * time.Millisecond // a fifth of a scrape of 250 ms: what arrives in one is still seen in it
 	maxLate    = time.Second           // a pause of all clients, as no real ones make
+	// maxLateSecond is a scrape: a surge is short beside a run, whose percentile
+	// would not show that its clients were late.
+	maxLateSecond = 250 * time.Millisecond
+	enough        = 100 // calls that have a 99th percentile
 )
 
 // Starved reports whether the generator could not keep to its schedule, so that
@@ -80,13 +86,26 @@ func (r Report) Starved() (bool, string) {
 	late := r.Lateness
 	switch {
 	case late.P99 > maxLateP99:
-		return true, fmt.Sprintf("1 %% of the calls began %v or more after they were due, expected at most %v; leave the machine more idle", late.P99, maxLateP99)
+		return true, fmt.Sprintf("1 %% of the calls began %v or more after they were due, expected at most %v; leave the machine more idle", late.P99.Round(time.Millisecond), maxLateP99)
 	case late.Max > maxLate:
-		return true, fmt.Sprintf("a call began %v after it was due, expected at most %v; leave the machine more idle", late.Max, maxLate)
+		return true, fmt.Sprintf("a call began %v after it was due, expected at most %v; leave the machine more idle", late.Max.Round(time.Millisecond), maxLate)
+	case r.LateSecond > maxLateSecond:
+		return true, fmt.Sprintf("in one second 1 %% of the calls began %v or more after they were due, expected at most %v; leave the machine more idle", r.LateSecond.Round(time.Millisecond), maxLateSecond)
 	case r.Dropped+r.Assets.Dropped > 0:
 		return true, fmt.Sprintf("%d calls and %d visitors were dropped, expected none: at most %d of each may wait at once, and %d arrive in all; make less load, or allow more", r.Dropped, r.Assets.Dropped, r.MaxInFlight, MaxCalls)
 	}
 	return false, ""
+}
+
+// worstSecond is the largest 99th percentile of the lateness of one second's calls.
+func worstSecond(seconds [][]time.Duration) time.Duration {
+	worst := time.Duration(0)
+	for _, late := range seconds {
+		if len(late) >= enough {
+			worst = max(worst, quantiles(late).P99)
+		}
+	}
+	return worst
 }
 
 // quantiles sorts its argument.

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -38,6 +39,27 @@ func TestCount(t *testing.T) {
 	}
 }
 
+// A surge is short beside a run: clients that were late in it alone are seen.
+func TestWorstSecond(t *testing.T) {
+	t.Parallel()
+	second := func(n int, late time.Duration) []time.Duration {
+		return slices.Repeat([]time.Duration{late}, n)
+	}
+	for name, test := range map[string]struct {
+		seconds [][]time.Duration
+		want    time.Duration
+	}{
+		"none":                {nil, 0},
+		"one late of many":    {[][]time.Duration{second(900, time.Millisecond), nil, second(200, 300*time.Millisecond), second(900, time.Millisecond)}, 300 * time.Millisecond},
+		"too few to say":      {[][]time.Duration{second(900, time.Millisecond), second(99, time.Second)}, time.Millisecond},
+		"one call in hundred": {[][]time.Duration{append(second(99, time.Millisecond), time.Second)}, time.Millisecond},
+	} {
+		if got := worstSecond(test.seconds); got != test.want {
+			t.Errorf("%s: got %v, want %v", name, got, test.want)
+		}
+	}
+}
+
 func TestStarved(t *testing.T) {
 	t.Parallel()
 	late := func(p99, most time.Duration) Report { return Report{Lateness: Quantiles{P99: p99, Max: most}} }
@@ -51,6 +73,8 @@ func TestStarved(t *testing.T) {
 		"empty":           {Report{}, ""},
 		"just in time":    {late(50*time.Millisecond, time.Second), ""},
 		"late":            {late(51*time.Millisecond, time.Second), "1 % of the calls began 51ms or more after they were due, expected at most 50ms; leave the machine more idle"},
+		"late once":       {Report{LateSecond: 260 * time.Millisecond}, "in one second 1 % of the calls began 260ms or more after they were due, expected at most 250ms; leave the machine more idle"},
+		"a scrape":        {Report{LateSecond: 250 * time.Millisecond}, ""},
 		"paused":          {late(5*time.Millisecond, 1100*time.Millisecond), "a call began 1.1s after it was due, expected at most 1s; leave the machine more idle"},
 		"nothing dropped": {dropped(0, 0), ""},
 		"calls":           {dropped(3, 0), "3 calls and 0 visitors were dropped, expected none: at most 40 of each may wait at once, and 500000 arrive in all; make less load, or allow more"},

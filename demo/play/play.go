@@ -50,8 +50,11 @@ func Run(ctx context.Context, sc Scenario, o Options) (Outcome, error) {
 
 	out, err := r.play(ctx, o)
 	partial := ""
-	if err != nil {
+	switch {
+	case err != nil:
 		partial = err.Error()
+	case out.Starved != "":
+		partial = "the run is not valid: " + out.Starved // for who reads the record later
 	}
 	// Before the tasks end: a series that ends at the end of a record is no task that died.
 	failed := o.Recorder.Finish(partial)
@@ -103,16 +106,22 @@ func (r *run) play(ctx context.Context, o Options) (Outcome, error) {
 }
 
 // maxInFlight bounds the calls that clients wait for at once: each has a
-// connection to a task. It is the surge times the clients' time-out.
+// connection to a task. It is the surge times the clients' time-out; a run in
+// which more wait is not valid.
 const maxInFlight = 4_500
 
 // steps does each step at its moment.
 func (r *run) steps(ctx context.Context, start time.Time) error {
+	begun := false
 	for _, step := range r.stage.scenario.Steps {
 		if err := wait(ctx, time.Until(start.Add(step.At))); err != nil {
 			return err
 		}
 		now := time.Now()
+		if !begun && (step.Do != nil || step.Onset) {
+			begun = true
+			r.recorder.Event(now, EventBegin, "")
+		}
 		r.lock.Lock()
 		if step.Phase != "" {
 			r.phase, r.clock = step.Phase, step.Clock
@@ -122,7 +131,7 @@ func (r *run) steps(ctx context.Context, start time.Time) error {
 		}
 		r.lock.Unlock()
 		if step.Onset {
-			r.stage.Clients.ForgetTimeout() // one before the fault is not of it
+			r.stage.Clients.ForgetFailures() // one before the fault is not of it
 			r.recorder.Event(now, EventOnset, r.stage.scenario.Fault)
 		}
 		if step.Phase != "" {
@@ -264,6 +273,10 @@ func (r *run) outcome(report load.Report, start time.Time) Outcome {
 	if report.FirstTimeout.After(r.onset) && !r.onset.IsZero() {
 		out.FirstTimeout = report.FirstTimeout
 		r.recorder.Event(report.FirstTimeout, EventFirstTimeout, "a client gave up after "+ClientTimeout.String())
+	}
+	if report.FirstFailure.After(r.onset) && !r.onset.IsZero() {
+		out.FirstFailure = report.FirstFailure
+		r.recorder.Event(report.FirstFailure, EventFirstFailure, "a client had no answer")
 	}
 	out.Recover = recovery(report.Seconds, start, r.onset, r.lastKill)
 	c := report.Count

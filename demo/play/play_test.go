@@ -465,8 +465,11 @@ func TestOutcome(t *testing.T) {
 			t.Parallel()
 			rec := newRecord()
 			r := &run{recorder: rec, onset: tt.onset, kills: 3}
-			report := load.Report{FirstTimeout: tt.timeout, Stats: load.Stats{Count: load.Count{Arrived: 7, Answered: 4, Failed: 1, TimedOut: 2}}}
+			report := load.Report{FirstTimeout: tt.timeout, FirstFailure: tt.timeout, Stats: load.Stats{Count: load.Count{Arrived: 7, Answered: 4, Failed: 1, TimedOut: 2}}}
 			out := r.outcome(report, start)
+			if !out.FirstFailure.Equal(tt.want) || slices.Contains(rec.all(), "first_failure") == tt.want.IsZero() {
+				t.Errorf("first failure %v, recorded %q; want %v", out.FirstFailure, rec.all(), tt.want)
+			}
 			if !out.FirstTimeout.Equal(tt.want) || slices.Contains(rec.all(), "first_timeout") == tt.want.IsZero() {
 				t.Errorf("first time-out %v, recorded %q; want %v", out.FirstTimeout, rec.all(), tt.want)
 			}

@@ -43,6 +43,9 @@ type Scenario struct {
 	Upstream  bool            // tasks call a real upstream instead of a timer
 	Profiles  []time.Duration // moments at which profiles are taken, ascending; none: series only
 	Steps     []Step          // ascending in At
+
+	Against string // the scenario that the outcome is compared with; "": with none
+	Helps   bool   // whether usual traffic is to be served sooner than in that one
 }
 
 // Step is a moment at which something happens.
@@ -98,6 +101,7 @@ type Outcome struct {
 	Kills        int       // tasks killed by health checks or for their memory
 	Onset        time.Time // when the fault set in; zero where none does
 	FirstTimeout time.Time // of a client's request after the onset; zero where there was none
+	FirstFailure time.Time // of a client's call, with all its attempts, after the onset; zero where there was none
 	FirstKill    time.Time
 	// Recover is how long after the onset at least the usual traffic was served
 	// again, and no task killed any more; nil where it was not before the end.
@@ -110,8 +114,10 @@ type Outcome struct {
 // Names of events.
 const (
 	EventOnset        = "onset"         // the fault sets in
+	EventBegin        = "begin"         // the first thing is done of what leads to it; what is found before is a false alarm
 	EventPhase        = "phase"         // the text is what goes on from here
-	EventFirstTimeout = "first_timeout" // of a client's call, after the onset
+	EventFirstTimeout = "first_timeout" // of a client's request, after the onset
+	EventFirstFailure = "first_failure" // of a client's call with all its attempts, after the onset: refused, cut off or timed out
 	EventFirstKill    = "first_kill"    // of a task
 	EventCanary       = "canary"        // the text is its judgement
 	EventUnrecorded   = "unrecorded"    // a task that could not be added to the record

@@ -87,8 +87,8 @@ func (s *Stage) reload(ctx context.Context) {
 const (
 	// reloadEvery is how soon people are told that a page hangs.
 	reloadEvery = Scrape
-	// hanging is how many calls wait when pages are seen to hang: a third of a
-	// second's at the surge's height. One call in twenty that fails is seen too.
+	// hanging is how many calls wait when pages are seen to hang: what the surge
+	// brings in a third of a second. One call in twenty that fails is seen too.
 	hanging = 600
 )
 

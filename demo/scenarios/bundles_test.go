@@ -165,7 +165,7 @@ var (
 	machinePath = regexp.MustCompile(`(?:^|[\s"'=(])(/(?:[^\s"'()/:]+/)*[^\s"'()/:]+\.go\b|/(?:build|github|go|home|mnt|opt|private|root|runner|src|tmp|usr|var|work|Users|Volumes)/[^\s"'()]*|[A-Za-z]:\\[^\s"'()]*)`)
 	ipv4        = regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}\b`)
 	ipv6        = regexp.MustCompile(`\[([0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)\]`)
-	urlHost     = regexp.MustCompile(`\bhttps?://([^\s"'/\\]+)`)
+	urlHost     = regexp.MustCompile(`\bhttps?://([0-9A-Za-z\[][^\s"'/\\]*)`)
 )
 
 func isAbsolute(file string) bool { return strings.HasPrefix(file, "/") || drive.MatchString(file) }

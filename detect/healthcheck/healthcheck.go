@@ -9,6 +9,11 @@ import (
 	"github.com/contend/contend/detect"
 )
 
+// ofService leaves checks to services: a probe of a web site somewhere has a job of
+// its own, which exports nothing of a process and is nobody's to restart.
+const ofService = `
+and on (job) (contend:cpu or contend:inflight or contend:completions or contend:start_time or contend:restarts)`
+
 //go:embed README.md
 var doc string
 
@@ -26,9 +31,9 @@ var Detector = &detect.Detector{
 		{
 			Alert: "ContendHealthCheckSlow",
 			Title: "health checks take half of their timeout or far more than they did",
-			Expr: `contend:health_latency > {{share=0.5}} * contend:health_timeout
+			Expr: `(contend:health_latency > {{share=0.5}} * contend:health_timeout
 or (contend:health_latency > {{seconds=0.2}} and contend:health_latency > {{growth=5}} * contend:health_latency:baseline unless contend:health_timeout)
-or (contend:health_latency > {{seconds_without_history=0.5}} unless contend:health_timeout unless contend:health_latency:baseline)`,
+or (contend:health_latency > {{seconds_without_history=0.5}} unless contend:health_timeout unless contend:health_latency:baseline))` + ofService,
 			For:        "2x",
 			KeepFiring: "8x,2m",
 			Severity:   detect.Critical,
@@ -39,7 +44,7 @@ or (contend:health_latency > {{seconds_without_history=0.5}} unless contend:heal
 		{
 			Alert: "ContendHealthCheckFailing",
 			Title: "health checks of instances that are no longer starting fail",
-			Expr:  "contend:health_failures * {{s:4x,1m}} >= {{failures=2}}",
+			Expr:  "contend:health_failures * {{s:4x,1m}} >= {{failures=2}}" + ofService,
 			Unless: []detect.LookAlike{{
 				Name: "an instance that is starting: it fails its checks until it is ready",
 				Expr: "contend:age < {{s:5m}}",

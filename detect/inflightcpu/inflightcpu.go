@@ -33,6 +33,14 @@ or
   unless contend:inflight_per_cpu:baseline)`,
 		Unless: []detect.LookAlike{
 			detect.AtCPULimit, detect.Throttled, detect.CPURoseToo, detect.Finishing, detect.Traffic, detect.GaugeLeak, detect.Streams,
+			{
+				// Requests that are blocked have finished ones behind them that were slow. With a
+				// history what never finishes stands out, as streams that are new or as hung requests.
+				Name: "streams that clients open, of a service without history: as many requests finish as ever, fast, and are little of what is in flight",
+				Expr: `contend:completions * contend:latency < 0.2 * contend:inflight
+and contend:completions > 0.5 * max_over_time(contend:completions[{{30m}}])
+unless contend:inflight_per_cpu:baseline`,
+			},
 		},
 		For:        "2x",
 		KeepFiring: "8x,2m",

@@ -35,6 +35,7 @@ and (contend:inflight > {{growth=1.5}} * contend:inflight:baseline and contend:i
 		KeepFiring: "8x,2m",
 		Severity:   detect.Critical,
 		Value:      "share of the memory limit in use",
+		About:      "predict_linear(contend:memory[{{8x,2m}}], {{s:5m}})",
 		Thresholds: "five minutes: less than a person takes to react to it; half of the limit, since a line through a start leads anywhere",
 	}},
 	Run: run,

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	manifestFile = "bundle.json"
+	ManifestFile = "bundle.json" // the Manifest's
 	seriesFile   = "series.om"
 )
 
@@ -92,6 +92,10 @@ func newFolder(out string, replace bool) (*folder, error) {
 	return &folder{out: out, part: part, replace: replace}, nil
 }
 
+// ErrBundle is in an error where a bundle is at the place of a new one, and
+// could be replaced. It has no text of its own: how, whoever asks for it says.
+var ErrBundle = errors.New("")
+
 // checkFree says why a bundle cannot be put at out. A symbolic link is not
 // followed: the bundle would take the place of the link, not of its target.
 // What is replaced has to be a bundle: a slip must not cost somebody's home.
@@ -108,14 +112,18 @@ func checkFree(out string, replace bool) error {
 		return fmt.Errorf("expected a new or empty directory for the bundle, saw %s, which is no directory; name another", out)
 	}
 	entries, err := os.ReadDir(out)
-	isBundle := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == manifestFile })
+	isBundle := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ManifestFile })
 	switch {
 	case err != nil:
 		return fmt.Errorf("expected a new or empty directory for the bundle: %w", err)
 	case len(entries) > 0 && replace && !isBundle:
-		return fmt.Errorf("expected a new or empty directory or a bundle to replace, saw %s, which is not empty and has no %s; remove it or name another", out, manifestFile)
+		return fmt.Errorf("expected a new or empty directory or a bundle to replace, saw %s, which is not empty and has no %s; name another", out, ManifestFile)
 	case len(entries) > 0 && !replace:
-		return fmt.Errorf("expected a new or empty directory for the bundle, saw %s, which is not empty; remove it or name another", out)
+		err := fmt.Errorf("expected a new or empty directory for the bundle, saw %s, which is not empty; name another", out)
+		if isBundle {
+			err = fmt.Errorf("%w%w", err, ErrBundle)
+		}
+		return err
 	}
 	return nil
 }
@@ -162,7 +170,7 @@ func (f *folder) writeManifest(m *Manifest) error {
 	if err != nil {
 		return fmt.Errorf("write the bundle: %w", err)
 	}
-	return f.write(manifestFile, append(head, '\n'))
+	return f.write(ManifestFile, append(head, '\n'))
 }
 
 // writeSeries writes the series, which began at first: all of them or, where

@@ -313,8 +313,9 @@ func (r *Recorder) Scrapes() ScrapeStats {
 
 // Finish ends the recording and puts the bundle in place. partial, where it is
 // not "", is why it is only part of what it was to be, which whoever reads it is
-// told. Where something could not be written (a full disk), or nothing was
-// taken, there is no bundle, and the error says so.
+// told. Where something could not be written (a full disk), the bundle has the
+// rest, is partial too, and the error says so beside the report; where nothing was
+// taken, or there is no room for its list, there is none, and no report.
 func (r *Recorder) Finish(partial string) (*Report, error) {
 	if errors.Is(r.ctx.Err(), context.DeadlineExceeded) {
 		r.notes.add("metrics", "", fmt.Sprintf("no more scrapes after %v, the longest recording", MaxFor))
@@ -323,7 +324,7 @@ func (r *Recorder) Finish(partial string) (*Report, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m, err := r.write(partial)
-	if err != nil {
+	if m == nil {
 		r.folder.remove()
 		return nil, err
 	}
@@ -334,36 +335,61 @@ func (r *Recorder) Finish(partial string) (*Report, error) {
 		Dir: r.Out, Taken: m.Taken, Missing: m.Missing,
 		Scrapes: r.stats.ok, Failed: r.stats.failed, Series: len(r.series.byName),
 		Bytes: r.folder.bytes, Elapsed: time.Since(r.start),
-	}, nil
+	}, err
 }
 
-// write writes the series and the list of all that was taken.
+// write writes the series and the list of all that was taken. A bundle without
+// its list is none: where a full disk has no room for both, the series go. What
+// could not be written is the error, beside the list of the rest or without one.
 func (r *Recorder) write(partial string) (*Manifest, error) {
-	if r.failed != nil {
+	if len(r.taken) == 0 && r.stats.ok == 0 {
+		return nil, cmp.Or(r.failed, fmt.Errorf("%w: neither profiles nor metrics of %d targets", errNothing, len(r.targets)))
+	}
+	var series *Taken
+	name := seriesFile
+	if r.Compress {
+		name += ".gz"
+	}
+	if !r.scraped.IsZero() {
+		var err error
+		if series, err = r.folder.writeSeries(name, r.series, r.scraped); err != nil {
+			r.failed = cmp.Or(r.failed, err)
+			r.notes.add("series", "", err.Error())
+		}
+	}
+	slices.SortStableFunc(r.events, func(a, b Event) int { return a.At.Compare(b.At) })
+	m := r.manifest(series, partial)
+	if len(m.Taken) == 0 {
 		return nil, r.failed
 	}
-	if len(r.taken) == 0 && r.stats.ok == 0 {
-		return nil, fmt.Errorf("%w: neither profiles nor metrics of %d targets", errNothing, len(r.targets))
+	err := r.folder.writeManifest(m)
+	if err != nil && series != nil && len(r.taken) > 0 {
+		r.failed = cmp.Or(r.failed, err)
+		r.folder.drop(name)
+		r.notes.add("series", "", "left out, to make room for the bundle's list: "+err.Error())
+		m = r.manifest(nil, partial)
+		err = r.folder.writeManifest(m)
 	}
-	taken := r.taken
-	if !r.scraped.IsZero() {
-		name := seriesFile
-		if r.Compress {
-			name += ".gz"
-		}
-		series, err := r.folder.writeSeries(name, r.series, r.scraped)
-		if err != nil {
-			return nil, err
-		}
-		taken = append(slices.Clone(taken), *series)
+	if err != nil {
+		return nil, err
+	}
+	return m, r.failed
+}
+
+// manifest lists what was taken, and the series where there are any.
+func (r *Recorder) manifest(series *Taken, partial string) *Manifest {
+	taken := slices.Clone(r.taken)
+	if series != nil {
+		taken = append(taken, *series)
 	}
 	slices.SortStableFunc(taken, func(a, b Taken) int { return a.At.Compare(b.At) })
-	slices.SortStableFunc(r.events, func(a, b Event) int { return a.At.Compare(b.At) })
-	m := &Manifest{
+	if partial == "" && r.failed != nil {
+		partial = r.failed.Error()
+	}
+	return &Manifest{
 		Schema: ingest.BundleSchema, ClockFactor: r.ClockFactor, Version: r.Version,
 		Partial: partial, Taken: taken, Events: r.events, Missing: r.notes.missing(),
 	}
-	return m, r.folder.writeManifest(m)
 }
 
 // Discard ends the recording and leaves nothing of it. After Finish it does nothing.

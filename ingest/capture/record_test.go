@@ -3,6 +3,7 @@ package capture
 import (
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -358,26 +359,48 @@ func TestRecordOut(t *testing.T) {
 	}
 }
 
-// TestRecordDiskFull leaves no half of a bundle.
+// TestRecordDiskFull: of a disk that is full the bundle has what there was room
+// for, with its list, and says that it is partial.
 func TestRecordDiskFull(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("no /dev/full here")
 	}
-	for _, full := range []string{"series.om.gz", manifestFile} {
+	for _, full := range []string{"series.om.gz", ManifestFile} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRecorder(t, hosts{"g-1": task(1)}, func(o *RecordOptions) { o.Compress = true })
 			add(t, r, taskTarget("g-1"))
 			time.Sleep(time.Second)
+			r.Profiles(t.Context(), false)
 			if err := os.Symlink("/dev/full", r.folder.path(full)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := r.Finish(""); err == nil || !strings.Contains(err.Error(), "no space left on device") {
-				t.Errorf("%s: %v", full, err)
+			report, err := r.Finish("")
+			if report == nil || err == nil || !strings.Contains(err.Error(), "no space left on device") {
+				t.Fatalf("%s: %+v, %v", full, report, err)
 			}
-			noneLeft(t, r.Out)
+			m := manifest(t, r.Out)
+			if m.Partial != err.Error() || len(m.Taken) != 3 || slices.ContainsFunc(m.Taken, func(t Taken) bool { return t.Kind == "series" }) ||
+				!slices.ContainsFunc(m.Missing, func(m Missing) bool { return m.What == "series" }) {
+				t.Errorf("%s: %+v", full, m)
+			}
+			if _, err := os.Lstat(filepath.Join(r.Out, "series.om.gz")); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("a part of the series is there: %v", err)
+			}
 		})
 	}
+	synctest.Test(t, func(t *testing.T) { // and nothing was taken but the series
+		r := newRecorder(t, hosts{"g-1": task(1)}, func(o *RecordOptions) { o.Compress = true })
+		add(t, r, taskTarget("g-1"))
+		time.Sleep(time.Second)
+		if err := os.Symlink("/dev/full", r.folder.path("series.om.gz")); err != nil {
+			t.Fatal(err)
+		}
+		if report, err := r.Finish(""); report != nil || err == nil || !strings.Contains(err.Error(), "no space left on device") {
+			t.Errorf("%+v, %v", report, err)
+		}
+		noneLeft(t, r.Out)
+	})
 	synctest.Test(t, func(t *testing.T) {
 		r := newRecorder(t, hosts{"g-1": task(1)})
 		add(t, r, taskTarget("g-1"))

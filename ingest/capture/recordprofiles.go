@@ -2,6 +2,7 @@ package capture
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,7 +129,8 @@ func (r *Recorder) take(ctx context.Context, t *recorded, what, kind, ending str
 	}
 	taken, err := r.folder.writeProfile(folderName(t.Instance), kind, ending, at, data)
 	if err != nil {
-		r.failed = err
+		r.failed = cmp.Or(r.failed, err)
+		r.notes.add(what, t.Instance, err.Error())
 		return
 	}
 	taken.Job, taken.Instance = t.Job, t.Instance

@@ -296,7 +296,7 @@ func TestRunDiskFull(t *testing.T) {
 	}
 	for full, want := range map[string]string{
 		seriesFile:   "metrics@60: write the series: write ",
-		manifestFile: "metrics@60: left out, to make room for the bundle's list: write the bundle: write ",
+		ManifestFile: "metrics@60: left out, to make room for the bundle's list: write the bundle: write ",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			o := options(t, newService())

@@ -58,7 +58,7 @@ func newAlert(r *rule) *alert {
 	a := &alert{rule: r, tracks: map[string]*track{}, template: map[string]string{}, plain: map[string]string{}}
 	fixed := map[string]string{}
 	for name, value := range r.labels {
-		if !strings.Contains(value, "{{") {
+		if !isTemplate(value) {
 			fixed[name] = value
 			continue
 		}

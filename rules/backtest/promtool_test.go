@@ -89,12 +89,36 @@ func example() map[string][]string {
 	return out
 }
 
-const exampleStep = 15 * time.Second
+// gaps are series for testdata/gaps.yaml, a value every 5 s: a beat that misses three
+// minutes, which is less than the look-back, seven, which is more, and ends.
+func gaps() map[string][]string {
+	var beat []string
+	for i := range 480 {
+		switch {
+		case i > 100 && i < 100+36, i > 200 && i < 200+84, i > 400:
+			beat = append(beat, "_")
+		case i == 400:
+			beat = append(beat, "stale")
+		default:
+			beat = append(beat, "1")
+		}
+	}
+	return map[string][]string{`beat{job="a"}`: beat}
+}
 
-func exampleStore(t *testing.T) *memory.Store {
+// crosscheck is what the replay and promtool are both given.
+type crosscheck struct {
+	rules  string              // file
+	series map[string][]string // see example
+	scrape time.Duration       // between two values of series
+}
+
+const evaluation = 15 * time.Second
+
+func (c *crosscheck) store(t *testing.T) *memory.Store {
 	t.Helper()
 	store := memory.New()
-	for text, values := range example() {
+	for text, values := range c.series {
 		name, rest, _ := strings.Cut(text, "{")
 		lset := map[string]string{"__name__": name}
 		for _, pair := range strings.Split(strings.TrimSuffix(rest, "}"), ", ") {
@@ -111,36 +135,36 @@ func exampleStore(t *testing.T) *memory.Store {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ts, vs = append(ts, int64(i)*exampleStep.Milliseconds()), append(vs, f)
+			ts, vs = append(ts, int64(i)*c.scrape.Milliseconds()), append(vs, f)
 		}
 		store.Append(labels.FromMap(lset), ts, vs)
 	}
 	return store
 }
 
-func exampleGroups(t *testing.T) []backtest.Group {
+// evaluations are how many there are: as long as there are series.
+func (c *crosscheck) evaluations() int {
+	most := 0
+	for _, values := range c.series {
+		most = max(most, len(values))
+	}
+	return int(time.Duration(most) * c.scrape / evaluation)
+}
+
+func (c *crosscheck) replay(t *testing.T) *backtest.Result {
 	t.Helper()
-	data, err := os.ReadFile("testdata/crosscheck.yaml")
+	data, err := os.ReadFile(c.rules)
 	if err != nil {
 		t.Fatal(err)
 	}
-	groups, err := backtest.Parse("crosscheck.yaml", data)
+	groups, err := backtest.Parse(c.rules, data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return groups
-}
-
-// exampleWindow is all of example.
-func exampleWindow(options backtest.Options) backtest.Options {
-	options.Start, options.End = time.Unix(0, 0).UTC(), time.Unix(0, 0).UTC().Add(159*exampleStep)
-	options.Interval = exampleStep
-	return options
-}
-
-func replayExample(t *testing.T, src backtest.Source) *backtest.Result {
-	t.Helper()
-	r, err := backtest.Run(t.Context(), src, exampleGroups(t), exampleWindow(backtest.Options{}))
+	start := time.Unix(0, 0).UTC()
+	r, err := backtest.Run(t.Context(), backtest.FromStore(c.store(t)), groups, backtest.Options{
+		Start: start, End: start.Add(time.Duration(c.evaluations()-1) * evaluation), Interval: evaluation,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,12 +192,23 @@ func TestPromtool(t *testing.T) {
 		}
 		t.Skip("promtool is not installed")
 	}
-	r := replayExample(t, backtest.FromStore(exampleStore(t)))
+	for _, c := range []crosscheck{
+		{"testdata/crosscheck.yaml", example(), evaluation},
+		{"testdata/gaps.yaml", gaps(), 5 * time.Second},
+	} {
+		t.Run(filepath.Base(c.rules), func(t *testing.T) {
+			t.Parallel()
+			c.run(t, binary)
+		})
+	}
+}
+
+func (c *crosscheck) run(t *testing.T, promtool string) {
+	r := c.replay(t)
 	type test = map[string]any
 	var input []test
-	series := example()
-	for _, lset := range slices.Sorted(maps.Keys(series)) {
-		input = append(input, test{"series": lset, "values": strings.Join(series[lset], " ")})
+	for _, lset := range slices.Sorted(maps.Keys(c.series)) {
+		input = append(input, test{"series": lset, "values": strings.Join(c.series[lset], " ")})
 	}
 	var tests []alertTest
 	fired := 0
@@ -184,8 +219,8 @@ func TestPromtool(t *testing.T) {
 		if len(a.Firings) == 0 {
 			t.Errorf("%s never fires, so that nothing is compared", a.Alert)
 		}
-		for i := range len(series[`load{job="b", instance="1"}`]) {
-			at := r.Start.Add(time.Duration(i) * exampleStep)
+		for i := range c.evaluations() {
+			at := r.Start.Add(time.Duration(i) * evaluation)
 			one := alertTest{EvalTime: model.Duration(at.Sub(r.Start)).String(), Alert: a.Alert}
 			for _, f := range a.Firings {
 				if !at.Before(f.Start) && (f.End == nil || at.Before(*f.End)) {
@@ -196,15 +231,22 @@ func TestPromtool(t *testing.T) {
 			tests = append(tests, one)
 		}
 	}
-	rules, err := filepath.Abs("testdata/crosscheck.yaml")
+	rules, err := filepath.Abs(c.rules)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := yaml.Marshal(test{
-		"rule_files": []string{rules}, "evaluation_interval": "15s",
-		"group_eval_order": []string{"first", "second"}, // else it takes groups in any order
-		"tests":            []test{{"interval": "15s", "input_series": input, "alert_rule_test": tests}},
-	})
+	file := test{
+		"rule_files": []string{rules}, "evaluation_interval": evaluation.String(),
+		"tests": []test{{"interval": c.scrape.String(), "input_series": input, "alert_rule_test": tests}},
+	}
+	var order []string // else it takes groups in any order
+	for _, a := range r.Alerts {
+		if !slices.Contains(order, a.Group) {
+			order = append(order, a.Group)
+		}
+	}
+	file["group_eval_order"] = order
+	text, err := yaml.Marshal(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +254,7 @@ func TestPromtool(t *testing.T) {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(binary, "test", "rules", path).CombinedOutput(); err != nil {
+	if out, err := exec.Command(promtool, "test", "rules", path).CombinedOutput(); err != nil {
 		const most = 4000
 		t.Errorf("promtool test rules: %v\n%s", err, out[:min(len(out), most)])
 	}

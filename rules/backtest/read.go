@@ -32,7 +32,7 @@ const (
 
 // Group is a group of rules that are evaluated in order.
 type Group struct {
-	File string // as errors and reports call it
+	File string // as reports call it, with the resource where it is of several: "all.yaml (shop/alerts)"
 	rulefmt.RuleGroup
 }
 
@@ -45,7 +45,7 @@ func Parse(file string, data []byte) ([]Group, error) {
 	if len(data) > MaxFile {
 		return nil, fmt.Errorf("%s: expected a rule file of at most %d MiB, saw %d bytes", file, MaxFile>>20, len(data))
 	}
-	r := reader{file: file}
+	r := reader{file: file, seen: map[string]bool{}}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	for {
 		var doc yaml.Node
@@ -61,7 +61,6 @@ func Parse(file string, data []byte) ([]Group, error) {
 			r.document(doc.Content[0], 0)
 		}
 	}
-	r.repeated()
 	if len(r.errs) > 0 {
 		return nil, errors.Join(r.errs...)
 	}
@@ -72,11 +71,12 @@ func Parse(file string, data []byte) ([]Group, error) {
 }
 
 type reader struct {
-	file   string
-	groups []Group
-	lines  []int // of groups
-	rules  int
-	errs   []error
+	file     string
+	resource string          // that is being read: namespace/name, or mimirtool's namespace; "" of a plain file
+	seen     map[string]bool // names of groups in it
+	groups   []Group
+	rules    int
+	errs     []error
 }
 
 func (r *reader) fail(line int, format string, args ...any) {
@@ -171,6 +171,9 @@ func (r *reader) document(n *yaml.Node, depth int) {
 	case n.Kind != yaml.MappingNode || kind == nil:
 		// mimirtool writes a namespace, and federated rules have their tenants.
 		if r.known(n, "a rule file", "groups", "namespace") {
+			if namespace := text(n, "namespace"); namespace != r.resource {
+				r.enter(namespace)
+			}
 			r.list(n, "groups", "a rule file", r.group)
 		}
 	case strings.HasSuffix(kind.Value, "List") && depth == 0:
@@ -178,6 +181,11 @@ func (r *reader) document(n *yaml.Node, depth int) {
 	case kind.Value != "PrometheusRule":
 		r.fail(kind.Line, "expected kind: PrometheusRule, saw %s", kindOf(kind))
 	default:
+		name := ""
+		if meta := field(n, "metadata"); meta != nil {
+			name = strings.TrimPrefix(text(meta, "namespace")+"/"+text(meta, "name"), "/")
+		}
+		r.enter(name)
 		spec := field(n, "spec")
 		if spec == nil {
 			r.fail(n.Line, "expected a PrometheusRule with spec, saw none")
@@ -185,6 +193,20 @@ func (r *reader) document(n *yaml.Node, depth int) {
 			r.list(spec, "groups", "spec of a PrometheusRule", r.group)
 		}
 	}
+}
+
+// enter begins another resource: its groups may have the names of another's, since
+// each becomes a file of its own on the server.
+func (r *reader) enter(resource string) {
+	r.resource, r.seen = resource, map[string]bool{}
+}
+
+// text is the value of a key where that is a text; "" where there is none.
+func text(n *yaml.Node, name string) string {
+	if v := field(n, name); v != nil && v.Kind == yaml.ScalarNode && v.Tag != "!!null" {
+		return clip(v.Value)
+	}
+	return ""
 }
 
 // list calls f for each element of a field.
@@ -213,6 +235,11 @@ func (r *reader) group(n *yaml.Node) {
 		return
 	}
 	g := Group{File: r.file}
+	in := "the file"
+	if r.resource != "" {
+		g.File += " (" + r.resource + ")"
+		in = r.resource
+	}
 	var head struct {
 		Name        string            `yaml:"name"`
 		Interval    model.Duration    `yaml:"interval"`
@@ -238,7 +265,11 @@ func (r *reader) group(n *yaml.Node) {
 		}
 	}
 	r.list(n, "rules", "a group", func(n *yaml.Node) { r.rule(&g, n) })
-	r.groups, r.lines = append(r.groups, g), append(r.lines, n.Line)
+	if r.seen[g.Name] {
+		r.fail(n.Line, "group %q is in %s twice; a server takes each name once", clip(g.Name), in)
+	}
+	r.seen[g.Name] = true
+	r.groups = append(r.groups, g)
 }
 
 func (r *reader) rule(g *Group, n *yaml.Node) {
@@ -298,16 +329,5 @@ func simple(expr string) error {
 		if operators > maxOperators || depth > maxDepth {
 			return fmt.Errorf("expected an expression of at most %d operators and %d brackets in each other, saw more", maxOperators, maxDepth)
 		}
-	}
-}
-
-// repeated refuses two groups of one name, as a server does.
-func (r *reader) repeated() {
-	seen := map[string]bool{}
-	for i, g := range r.groups {
-		if seen[g.Name] {
-			r.fail(r.lines[i], "group %q is in the file twice; a server takes each name once", clip(g.Name))
-		}
-		seen[g.Name] = true
 	}
 }

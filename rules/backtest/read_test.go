@@ -17,11 +17,13 @@ func TestParseForms(t *testing.T) {
 	}{
 		{"Prometheus", "groups:\n- name: g\n  rules: [" + rule + "]\n", []string{"g"}},
 		{"JSON", `{"groups": [{"name": "g", "rules": [{"alert": "A", "expr": "up == 0"}]}]}`, []string{"g"}},
-		{"mimirtool", "namespace: n\ngroups:\n- name: g\n  source_tenants: [a, b]\n  rules: [" + rule + "]\n", []string{"g"}},
+		{"mimirtool", "namespace: n\ngroups:\n- name: g\n  source_tenants: [a, b]\n  rules: [" + rule + "]\n", []string{"g (n)"}},
 		{"Thanos", "groups:\n- name: g\n  partial_response_strategy: abort\n  rules: [" + rule + "]\n", []string{"g"}},
-		{"the operator", "apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata: {name: x, labels: {a: b}}\nspec:\n  groups:\n  - name: g\n    rules: [" + rule + "]\n", []string{"g"}},
+		{"the operator", "apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata: {name: x, labels: {a: b}}\nspec:\n  groups:\n  - name: g\n    rules: [" + rule + "]\n", []string{"g (x)"}},
 		{"kubectl get", "kind: List\nitems:\n- kind: PrometheusRule\n  spec: {groups: [{name: g, rules: [" + rule + "]}]}\n- kind: PrometheusRule\n  spec: {groups: [{name: h, rules: []}]}\n", []string{"g", "h"}},
-		{"several documents", "---\ngroups: [{name: g, rules: [" + rule + "]}]\n---\n---\nnamespace: n\ngroups: [{name: h, rules: [" + rule + "]}]\n", []string{"g", "h"}},
+		{"kubectl get of one name in two namespaces", "kind: PrometheusRuleList\nitems:\n- kind: PrometheusRule\n  metadata: {namespace: a, name: x}\n  spec: {groups: [{name: g, rules: [" + rule + "]}]}\n- kind: PrometheusRule\n  metadata: {namespace: b, name: x}\n  spec: {groups: [{name: g, rules: [" + rule + "]}]}\n", []string{"g (a/x)", "g (b/x)"}},
+		{"namespaces of mimirtool", "namespace: n\ngroups: [{name: g, rules: [" + rule + "]}]\n---\nnamespace: m\ngroups: [{name: g, rules: [" + rule + "]}]\n", []string{"g (n)", "g (m)"}},
+		{"several documents", "---\ngroups: [{name: g, rules: [" + rule + "]}]\n---\n---\nnamespace: n\ngroups: [{name: h, rules: [" + rule + "]}]\n", []string{"g", "h (n)"}},
 		{"anchors", "groups:\n- name: g\n  rules:\n  - &a {alert: A, expr: up, labels: &l {x: y}}\n  - {alert: B, expr: up, labels: *l}\n  - *a\n", []string{"g"}},
 	} {
 		groups, err := Parse("x.yaml", []byte(tt.text))
@@ -31,7 +33,7 @@ func TestParseForms(t *testing.T) {
 		}
 		var names []string
 		for _, g := range groups {
-			names = append(names, g.Name)
+			names = append(names, g.Name+strings.TrimPrefix(g.File, "x.yaml"))
 		}
 		if fmt.Sprint(names) != fmt.Sprint(tt.groups) {
 			t.Errorf("%s: groups %v, want %v", tt.name, names, tt.groups)
@@ -57,6 +59,8 @@ func TestParseErrors(t *testing.T) {
 		{"no list", "groups: {name: g}\n", `x.yaml:1: expected a list as groups of a rule file, saw fields`},
 		{"no name", "groups:\n- rules: []\n", `x.yaml:2: expected a group with a name, saw none`},
 		{"a name twice", "groups:\n- name: g\n- name: g\n", `x.yaml:3: group "g" is in the file twice; a server takes each name once`},
+		{"a name twice in documents", "groups: [{name: g}]\n---\ngroups: [{name: g}]\n", `x.yaml:3: group "g" is in the file twice; a server takes each name once`},
+		{"a name twice in a resource", "kind: List\nitems:\n- kind: PrometheusRule\n  metadata: {namespace: a, name: x}\n  spec: {groups: [{name: g}]}\n- kind: PrometheusRule\n  metadata: {namespace: b, name: x}\n  spec: {groups: [{name: g}, {name: g}]}\n", `x.yaml:8: group "g" is in b/x twice; a server takes each name once`},
 		{"misspelt", in("alert: A\n    expr: up\n    keep_firing: 1m"), `x.yaml:6: unknown field "keep_firing" in a rule; expected one of alert, record, expr, for, keep_firing_for, labels, annotations`},
 		{"a duration", in("alert: A\n    expr: up\n    for: soon"), `x.yaml:4: expected YAML of rules: not a valid duration string: "soon"`},
 		{"PromQL", in("alert: A\n    expr: sum(up"), `x.yaml:5: group "g", rule "A": could not parse expression: 1:7: parse error: unclosed left parenthesis`},

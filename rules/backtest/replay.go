@@ -49,11 +49,35 @@ type Options struct {
 	// Interval is that of groups which have none; 0 is the usual time between two
 	// scrapes of the source.
 	Interval time.Duration
+	// Absent are alerts that are not among the rules, since nothing they read is
+	// there: the result has them as what could not fire.
+	Absent []Absent
+	// Lookback is how long a sample stands for the present where its series does not
+	// end: --query.lookback-delta of the server that is to evaluate the rules, or
+	// did; 0 is its default, StandardLookback.
+	Lookback time.Duration
+	// GroupBy are labels by which what fires at a time is one page; none is by job,
+	// and by alertname where there is no job.
+	GroupBy []string
 	// Progress, where set, is told how far the replay is. Calls may overlap.
 	Progress func(string)
 
 	chunk int64 // steps at a time; 0 is by the number of samples. Tests set it
 }
+
+// Absent is an alert that can not fire.
+type Absent struct {
+	Alert, Group, Severity string
+	Needs                  []string // what it would read
+}
+
+// static are the labels that its rule would have, as far as they are known.
+func (a *Absent) static() map[string]string {
+	return map[string]string{severityLabel: a.Severity}
+}
+
+// StandardLookback is the default of Prometheus' --query.lookback-delta.
+const StandardLookback = 5 * time.Minute
 
 // replay is the state of one Run.
 type replay struct {
@@ -88,7 +112,10 @@ func Run(ctx context.Context, src Source, groups []Group, opt Options) (*Result,
 		return nil, err
 	}
 	p := &replay{ctx: ctx, src: src, groups: groups, opt: opt, keep: map[string]time.Duration{}, recorded: map[string]bool{}, matched: map[string]bool{}}
-	p.lookback = series.Timing{Interval: scrape}.Lookback()
+	p.lookback = cmp.Or(opt.Lookback, StandardLookback)
+	if p.lookback != StandardLookback {
+		p.note("a sample stands for the present for %s (look-back), not for %s as by default", span(p.lookback), span(StandardLookback))
+	}
 	p.opt.Interval = cmp.Or(opt.Interval, scrape, usualInterval)
 	if p.opt.Progress == nil {
 		p.opt.Progress = func(string) {}
@@ -122,6 +149,9 @@ func Run(ctx context.Context, src Source, groups []Group, opt Options) (*Result,
 	first := schedule(all, p.opt.Start)
 	if first.Before(begin) {
 		first = begin
+	}
+	if err := p.refuseHistograms(first); err != nil {
+		return nil, err
 	}
 	p.plan()
 	if err := p.run(first); err != nil {
@@ -177,38 +207,54 @@ func (p *replay) look() error {
 // covered moves the start of the window to where the data begins: a time for which
 // nothing is known is not one in which nothing fired. It returns where that is.
 func (p *replay) covered() (time.Time, error) {
-	var counts string
-	n := 0
+	start, end := p.opt.Start, p.opt.End
+	begins, slack, err := p.begins()
+	if err != nil || begins.Sub(start) <= max(slack, p.lookback) { // no more than a lost scrape or a pause
+		return time.Time{}, err
+	}
+	p.opt.Start = begins
+	said := ""
+	if p.src.server {
+		said = " (a server keeps 15 days unless --storage.tsdb.retention.time says more)"
+	}
+	p.note("the data begins at %s: of %s that were asked for, %s are replayed%s", clock(begins), span(end.Sub(start)), span(end.Sub(begins)), said)
+	return begins, nil
+}
+
+// begins is when there is data first in the window, and how much earlier that may
+// be in truth; the window's start where nothing of what is looked for is there.
+func (p *replay) begins() (begins time.Time, slack time.Duration, err error) {
+	if p.src.first != nil {
+		if first, ok := p.src.first(); ok {
+			return first, 0, nil
+		}
+		return p.opt.Start, 0, nil
+	}
+	counts, n := "count(up)", 1 // what was scraped at all: an error's counter may begin with the first error
 	for _, text := range slices.Sorted(maps.Keys(p.matched)) {
 		const enough = 5 // some services are younger than others
 		if p.matched[text] && n < enough {
-			if n++; n > 1 {
-				counts += " or on () "
-			}
-			counts += "count(" + text + ")"
+			n++
+			counts += " or on () count(" + text + ")"
 		}
 	}
-	if n == 0 {
-		return p.opt.Start, nil // none of the rules has anything to read, which is said of each
+	begins = p.opt.End
+	// Each look is at the step before which the one before it found no data.
+	for from := p.opt.Start; ; from = begins.Add(-slack) {
+		slack = max(begins.Sub(from)/glances, p.fine).Truncate(time.Millisecond)
+		m, err := p.src.Range(p.ctx, counts, from, begins, slack)
+		if err != nil {
+			return begins, 0, err
+		}
+		at := detect.StepsOf(m)
+		if len(at) == 0 {
+			return p.opt.Start, 0, nil // none of the rules has anything to read, which is said of each
+		}
+		begins = time.UnixMilli(at[0]).UTC()
+		if slack == p.fine || !begins.After(from) {
+			return begins, 2 * slack, nil
+		}
 	}
-	start, end := p.opt.Start, p.opt.End
-	step := max(end.Sub(start)/glances, p.fine).Truncate(time.Millisecond)
-	m, err := p.src.Range(p.ctx, counts, start, end, step)
-	if err != nil {
-		return start, err
-	}
-	at := detect.StepsOf(m)
-	if len(at) == 0 {
-		return start, nil
-	}
-	begins := time.UnixMilli(at[0]).UTC()
-	if begins.Sub(start) <= max(2*step, p.lookback) { // no more than a lost scrape or a pause
-		return time.Time{}, nil
-	}
-	p.opt.Start = begins.Add(-step)
-	p.note("the data begins about %s: of %s that were asked for, %s are replayed (a server keeps 15 days unless --storage.tsdb.retention.time says more)",
-		clock(begins), model.Duration(end.Sub(start).Round(time.Second)), model.Duration(end.Sub(p.opt.Start).Round(time.Second)))
-	return p.opt.Start, nil
 }
 
 // plan decides what is kept from one chunk of time for the next, and what is

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
@@ -25,8 +26,11 @@ type Result struct {
 	End   time.Time `json:"end"`
 	// Alerts are all alerting rules, in the order of their files.
 	Alerts []Alert `json:"alerts"`
-	// Pages are how often somebody would have been called: see pages.
+	// Pages are how often somebody would have been called: see grouped.
 	Pages []Page `json:"pages"`
+	// GroupBy are the labels that were asked for by which firings are one page; none is
+	// by job, and by alertname what has no job.
+	GroupBy []string `json:"group_by,omitempty"`
 	// NoSeries are the selectors of the rules that matched nothing in the whole
 	// window, sorted.
 	NoSeries []string `json:"no_series"`
@@ -48,14 +52,20 @@ const (
 
 // Alert is one alerting rule.
 type Alert struct {
-	Alert    string   `json:"alert"`
-	Group    string   `json:"group"`
-	File     string   `json:"file,omitempty"`
-	Outcome  Outcome  `json:"outcome"`
-	Firings  []Firing `json:"firings"`
-	Pending  int      `json:"pending"`             // how often it was pending and did not fire
-	NoSeries []string `json:"no_series,omitempty"` // what it reads, itself or by records, that was never there
-	Error    string   `json:"error,omitempty"`
+	Alert    string `json:"alert"`
+	Group    string `json:"group"`
+	File     string `json:"file,omitempty"`
+	Severity string `json:"severity,omitempty"` // its label, where that is no template
+	// Labels are those that its rule gives to all its alerts, severity among them: what
+	// tells two of one name apart.
+	Labels   map[string]string `json:"labels,omitempty"`
+	Outcome  Outcome           `json:"outcome"`
+	Firings  []Firing          `json:"firings"`
+	Pending  int               `json:"pending"`             // how often it was pending and did not fire
+	NoSeries []string          `json:"no_series,omitempty"` // what it reads, itself or by records, that was never there
+	Error    string            `json:"error,omitempty"`
+
+	template bool // its severity is one
 }
 
 // Firing is a time during which an alert fired, without interruption.
@@ -65,17 +75,36 @@ type Firing struct {
 	Labels map[string]string `json:"labels"`        // without alertname
 }
 
-// Page is one call: all that fires at a time for a job, once.
+// Page is one call: all that fires at a time with some labels alike, once.
 type Page struct {
-	Job    string     `json:"job"`
-	Start  time.Time  `json:"start"`
-	End    *time.Time `json:"end,omitempty"`
-	Alerts []string   `json:"alerts"` // sorted
+	Job    string            `json:"job"`    // "" where it is not by job
+	Labels map[string]string `json:"labels"` // that it is by: {"job": "gateway"}
+	Start  time.Time         `json:"start"`
+	End    *time.Time        `json:"end,omitempty"`
+	Alerts []string          `json:"alerts"` // sorted
 }
+
+const severityLabel = "severity"
 
 // pageSeverities are the values of the label severity for which somebody is
 // called: contend's own, and the one that most others use.
 var pageSeverities = []string{"page", "critical"}
+
+// pages tells whether somebody is called for a severity.
+func pages(severity string) bool { return slices.Contains(pageSeverities, severity) }
+
+// pages tells whether an alert may call somebody.
+func (a *Alert) pages() bool { return a.template || pages(a.Severity) }
+
+// title is an alert's name, with the labels of its rule where others have that name.
+func (r *Result) title(a *Alert) string {
+	alike := func(b Alert) bool { return b.Alert == a.Alert }
+	first := slices.IndexFunc(r.Alerts, alike)
+	if len(a.Labels) == 0 || !slices.ContainsFunc(r.Alerts[first+1:], alike) {
+		return a.Alert
+	}
+	return a.Alert + "{" + shownLabels(a.Labels) + "}"
+}
 
 // Days is how long the time was that was replayed.
 func (r *Result) Days() float64 { return r.End.Sub(r.Start).Hours() / 24 }
@@ -100,21 +129,27 @@ func (p *replay) result() *Result {
 			p.note("group %s: its limit of %d is not applied", g.Name, g.Limit)
 		}
 	}
+	for _, a := range p.opt.Absent {
+		out.Alerts = append(out.Alerts, Alert{Alert: a.Alert, Group: a.Group, Severity: a.Severity, Labels: a.static(), Outcome: NoSeries, Firings: []Firing{}, NoSeries: a.Needs})
+	}
 	for text := range absent {
 		out.NoSeries = append(out.NoSeries, text)
 	}
 	slices.Sort(out.NoSeries)
-	out.Pages = pages(out.Alerts, out.End)
+	out.GroupBy = p.opt.GroupBy
+	out.Pages = grouped(out.Alerts, out.GroupBy)
 	out.Notes = p.notes
 	return out
 }
 
-// there tells whether a selector matched anything.
+// there tells whether a selector matched anything, or may have for all that is known.
 func (p *replay) there(s *selector) bool {
 	if p.matched[s.text] {
 		return true
 	}
-	return slices.ContainsFunc(s.from, func(w *rule) bool { return !w.empty || w.begin.IsZero() && p.possible(w, map[*rule]bool{}) })
+	return slices.ContainsFunc(s.from, func(w *rule) bool {
+		return !w.empty || w.unknown(map[*rule]bool{}) != "" || w.begin.IsZero() && p.possible(w, map[*rule]bool{})
+	})
 }
 
 // possible tells whether a rule could have had a value with the series that are there.
@@ -194,7 +229,8 @@ func couldBe(e parser.Expr, has func(*parser.VectorSelector) bool) bool {
 }
 
 func (p *replay) alertOf(r *rule) Alert {
-	out := Alert{Alert: r.Alert, Group: r.group.Name, File: r.group.File, Firings: []Firing{}}
+	out := Alert{Alert: r.Alert, Group: r.group.Name, File: r.group.File, Labels: static(r.labels), Firings: []Firing{}}
+	out.Severity, out.template = out.Labels[severityLabel], isTemplate(r.labels[severityLabel])
 	for _, t := range r.alert.tracks {
 		spans := t.fired
 		if t.firing != nil {
@@ -218,6 +254,7 @@ func (p *replay) alertOf(r *rule) Alert {
 		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(labelText(a.Labels), labelText(b.Labels)))
 	})
 	out.NoSeries = slices.Sorted(maps.Keys(p.missing(r, map[*rule]bool{}, map[string]bool{})))
+	fed := false // by what is not known
 	switch {
 	case r.err != nil:
 		out.Error = r.err.Error()
@@ -225,11 +262,15 @@ func (p *replay) alertOf(r *rule) Alert {
 		out.Error = fmt.Sprintf("%d evaluations have two alerts with the same labels, first at %s: a server refuses them", r.alert.doubled, clock(r.alert.firstDoubled))
 	case r.failures > 0:
 		out.Error = fmt.Sprintf("some evaluations failed, %s", r.failure)
+	default:
+		if why := r.unknown(map[*rule]bool{}); why != "" {
+			out.Error, fed = "it reads what is not known: "+why, true
+		}
 	}
 	switch {
 	case len(out.Firings) > 0:
 		out.Outcome = Fired
-	case r.err != nil || r.failures > 0:
+	case r.err != nil || r.failures > 0 || fed:
 		out.Outcome = Failed
 	case out.Pending > 0:
 		out.Outcome = Pending
@@ -239,6 +280,30 @@ func (p *replay) alertOf(r *rule) Alert {
 		out.Outcome = ConditionFalse
 	}
 	return out
+}
+
+// unknown says why not all values of a rule are known, its own fault or that of what
+// it reads; "" where they are. A condition on what is not known is not false.
+func (r *rule) unknown(visited map[*rule]bool) string {
+	visited[r] = true
+	name := cmp.Or(r.Record, r.Alert)
+	switch {
+	case r.err != nil:
+		return fmt.Sprintf("%s is not replayed: %v", name, r.err)
+	case r.failures > 0:
+		return fmt.Sprintf("%s: some evaluations failed, %s", name, r.failure)
+	}
+	for _, s := range r.reads {
+		for _, w := range s.from {
+			if visited[w] {
+				continue
+			}
+			if why := w.unknown(visited); why != "" {
+				return why
+			}
+		}
+	}
+	return ""
 }
 
 // remark notes what of a rule is not replayed as a server would.
@@ -265,29 +330,45 @@ func labelText(m map[string]string) string {
 	return strings.Join(out, ",")
 }
 
-// pages groups the firings of alerts that call somebody by their job, as
-// Alertmanager does with group_by: [job]: as long as any of a job's fires, all are one call.
-func pages(alerts []Alert, end time.Time) []Page {
+// grouped are the firings of alerts that call somebody as calls, as Alertmanager with
+// that group_by makes them: as long as any of a group's fires, all are one. Unless it is
+// said, that is by job, as in contend's Alertmanager configuration, and of what has no job
+// (sum(…) > 5) by alertname, as in most others: what has no label in common is
+// no one incident.
+func grouped(alerts []Alert, by []string) []Page {
 	type call struct {
 		Firing
 		alert string
 	}
-	jobs := map[string][]call{}
+	groups := map[string][]call{}
+	named := map[string]map[string]string{}
 	for _, a := range alerts {
 		for _, f := range a.Firings {
-			if slices.Contains(pageSeverities, f.Labels["severity"]) {
-				job := f.Labels[model.JobLabel]
-				jobs[job] = append(jobs[job], call{f, a.Alert})
+			if !pages(f.Labels[severityLabel]) {
+				continue
 			}
+			of := map[string]string{}
+			for _, name := range by {
+				of[name] = f.Labels[name]
+			}
+			if _, asked := of[alertLabel]; asked || len(by) == 0 && f.Labels[model.JobLabel] == "" {
+				of[alertLabel] = a.Alert
+			} else if len(by) == 0 {
+				of[model.JobLabel] = f.Labels[model.JobLabel]
+			}
+			key := labels.FromMap(of).String()
+			named[key] = of
+			groups[key] = append(groups[key], call{f, a.Alert})
 		}
 	}
 	out := []Page{}
-	for job, calls := range jobs {
+	for _, key := range slices.Sorted(maps.Keys(groups)) {
+		calls := groups[key]
 		slices.SortStableFunc(calls, func(a, b call) int { return a.Start.Compare(b.Start) })
 		var page *Page
 		for _, c := range calls {
 			if page == nil || page.End != nil && c.Start.After(*page.End) {
-				out = append(out, Page{Job: job, Start: c.Start, End: c.End})
+				out = append(out, Page{Job: named[key][model.JobLabel], Labels: named[key], Start: c.Start, End: c.End})
 				page = &out[len(out)-1]
 			}
 			if page.End != nil && (c.End == nil || c.End.After(*page.End)) {
@@ -299,6 +380,6 @@ func pages(alerts []Alert, end time.Time) []Page {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b Page) int { return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Job, b.Job)) })
+	slices.SortStableFunc(out, func(a, b Page) int { return a.Start.Compare(b.Start) })
 	return out
 }

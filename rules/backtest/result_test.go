@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/contend/contend/ingest/series/memory"
+	"github.com/contend/contend/ingest/series/promapi"
 )
 
 // some are two jobs' requests, an hour of them: a has too many twice, b all the time from the middle on.
@@ -48,7 +49,10 @@ groups:
       - {alert: Missing, expr: "job:nothing > 1 and job:requests"}
       - {alert: Absent, expr: "absent(nothing)", for: 2h}
       - {alert: Either, expr: "nothing > 1 or requests > 100"}
+      - {record: "job:future", expr: "requests offset -5m"}
+      - {record: "job:later", expr: "job:future + 0"}
       - {alert: Future, expr: "requests offset -5m > 1"}
+      - {alert: FedFuture, expr: "job:later > 100 or requests > 100"}
       - {alert: Fixed, expr: "requests @ 1790003600 > 1"}
       - {alert: FixedRecord, expr: "job:requests @ 1 > 1"}
       - {alert: AtEnd, expr: "requests @ end() > 5", for: 1m}
@@ -78,6 +82,8 @@ Absent: pending, pending 1 [nothing]
 Either: condition false, pending 0 [nothing]
 Future: failed, pending 0
   requests reads 5m into the future, which a live rule does not have
+FedFuture: failed, pending 0
+  it reads what is not known: job:future is not replayed: requests reads 5m into the future, which a live rule does not have
 Fixed: failed, pending 0
   @ reads at one time after the start of the window, which a live rule does not have before
 FixedRecord: failed, pending 0
@@ -140,39 +146,267 @@ Loop: fired, pending 0
 		t.Errorf("pages: %s, want %s", got, want)
 	}
 	notes := strings.Join(r.Notes, "\n")
-	for _, want := range []string{"group g: its limit of 10 is not applied", "Loop: the template of its label x is not expanded, since it has range"} {
+	for _, want := range []string{"group g: its limit of 10 is not applied", "Loop: the template of its label x is not expanded, since it has range", "job:future is not replayed: requests reads 5m into the future"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("notes %q, want %q", notes, want)
 		}
 	}
-	if len(r.Notes) != 2 {
-		t.Errorf("%d notes, want 2: %q", len(r.Notes), notes)
+	if len(r.Notes) != 3 {
+		t.Errorf("%d notes, want 3: %q", len(r.Notes), notes)
 	}
 }
 
 // TestCovered holds that a window longer than what is kept is said, and that what is not
-// known is not replayed.
+// known is not replayed, of files and of servers.
 func TestCovered(t *testing.T) {
 	t.Parallel()
 	end := testStart.Add(239 * testStep)
+	sources := map[string]Source{"a file": FromStore(some()), "a server": server(t, some())}
 	for _, tt := range []struct {
-		back  time.Duration
-		start time.Duration // of the result, before testStart, at most
-		note  string
+		back time.Duration
+		note string
+		text string
 	}{
-		{0, 0, ""},
-		{time.Minute, time.Minute, ""},
-		{24 * time.Hour, 20 * time.Minute, "the data begins about " + clock(testStart)[:13]},
+		{0, "", "(59m45s)"},
+		{time.Minute, "", "(1h1m)"},
+		{24 * time.Hour, "of 1d1h that were asked for, 59m45s are replayed", "(59m45s)"},
+		{14 * 24 * time.Hour, "of 14d1h that were asked for, 59m45s are replayed", "(59m45s)"},
 	} {
-		r, err := Run(t.Context(), FromStore(some()), mustParse(t, someRules), Options{Start: testStart.Add(-tt.back), End: end, Interval: testStep})
+		for name, src := range sources {
+			tt := tt // what of a server is known to a step only
+			r, err := Run(t.Context(), src, mustParse(t, someRules), Options{Start: testStart.Add(-tt.back), End: end, Interval: testStep})
+			if err != nil {
+				t.Fatal(err)
+			}
+			// To a step, which is where that is said at all.
+			before := testStart.Sub(r.Start)
+			if before <= -testStep || before > time.Minute || tt.note != "" && before > testStep {
+				t.Errorf("%s, %s before the data: replayed from %s before it on", name, tt.back, before)
+			}
+			if name == "a server" {
+				tt.note = strings.Replace(tt.note, "59m45s", span(end.Sub(r.Start)), 1)
+				tt.text = strings.Replace(tt.text, "59m45s", span(end.Sub(r.Start)), 1)
+			}
+			notes := strings.Join(r.Notes, "\n")
+			if said := strings.Contains(notes, "the data begins at "+clock(r.Start)); said != (tt.note != "") || !strings.Contains(notes, tt.note) {
+				t.Errorf("%s, %s before the data: notes %q, want %q", name, tt.back, r.Notes, tt.note)
+			}
+			if kept := strings.Contains(notes, "a server keeps 15 days"); kept != (tt.note != "" && name == "a server") {
+				t.Errorf("%s, %s before the data: notes %q", name, tt.back, r.Notes)
+			}
+			var b bytes.Buffer
+			if err := Text(&b, r); err != nil {
+				t.Fatal(err)
+			}
+			if head, _, _ := strings.Cut(b.String(), "\n"); !strings.HasSuffix(head, tt.text) {
+				t.Errorf("%s, %s before the data: %s, want %s", name, tt.back, head, tt.text)
+			}
+		}
+	}
+}
+
+// TestSparse holds that a counter that begins with its first error does not make the
+// time before one of which nothing is known.
+func TestSparse(t *testing.T) {
+	t.Parallel()
+	const hours, step = 48, time.Minute
+	store := memory.New()
+	var ts []int64
+	var up, errs []float64
+	for i := range hours*60 + 1 {
+		ts = append(ts, testStart.Add(time.Duration(i)*step).UnixMilli())
+		up = append(up, 1)
+		bad := 0.0
+		if i == hours*60-40 || i == hours*60-20 {
+			bad = 9
+		}
+		errs = append(errs, bad)
+	}
+	store.Append(labels.FromStrings("__name__", "up", "job", "a"), ts, up)
+	from := len(ts) - 60
+	store.Append(labels.FromStrings("__name__", "failures", "job", "a"), ts[from:], errs[from:])
+	groups := mustParse(t, `groups: [{name: g, rules: [{alert: A, expr: "failures > 5"}]}]`)
+	for name, src := range map[string]Source{"a file": FromStore(store), "a server": server(t, store)} {
+		end := testStart.Add(hours * time.Hour)
+		r, err := Run(t.Context(), src, groups, Options{Start: testStart, End: end, Interval: step})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if before := testStart.Sub(r.Start); before < 0 || before > tt.start {
-			t.Errorf("%s before the data: replayed from %s before it on", tt.back, before)
+		if !r.Start.Equal(testStart) || !r.End.Equal(end) || len(r.Notes) > 0 || len(r.Alerts[0].Firings) != 2 {
+			t.Errorf("%s: %s to %s, notes %q, %d firings; want all of two days and 2", name, r.Start, r.End, r.Notes, len(r.Alerts[0].Firings))
 		}
-		if said := strings.Contains(strings.Join(r.Notes, "\n"), "the data begins"); said != (tt.note != "") || !strings.Contains(strings.Join(r.Notes, "\n"), tt.note) {
-			t.Errorf("%s before the data: notes %q, want %q", tt.back, r.Notes, tt.note)
+		for text, want := range map[string]string{"A>1/d": "", "A>0.9/d": "A fired 2 times in 2d, which is A>0.9/d"} {
+			l, err := ParseLimit(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := judged(&l, r); got != want {
+				t.Errorf("%s: %s: %q, want %q", name, text, got, want)
+			}
+		}
+	}
+}
+
+func server(t *testing.T, store *memory.Store) Source {
+	t.Helper()
+	api, err := promapi.New(serve(t, store).URL, nil, promapi.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return FromServer(api)
+}
+
+// TestAbsent holds that alerts which are not among the rules are told of as those that
+// could not look.
+func TestAbsent(t *testing.T) {
+	t.Parallel()
+	r, err := Run(t.Context(), FromStore(some()), mustParse(t, `groups: [{name: g, rules: [{alert: Never, expr: "requests > 10", labels: {severity: page}}]}]`), Options{
+		Start: testStart, End: testStart.Add(time.Hour), Interval: testStep,
+		Absent: []Absent{{"Slow", "g", "page", []string{"latency"}}, {"Growth", "g", "ticket", []string{"memory", "limit and memory"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var limits []Limit
+	for _, text := range []string{"Slow>1/d", "Growth<=0", "Never>1/d", "pages>0"} {
+		l, err := ParseLimit(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limits = append(limits, l)
+	}
+	var text, junit bytes.Buffer
+	if err := Text(&text, r); err != nil {
+		t.Fatal(err)
+	}
+	if err := JUnit(&junit, r, limits); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ got, want string }{
+		{text.String(), "\nnobody was paged (severity page or critical)\nnot looked, for want of series: Slow\n\nNever: never fired: its condition was false\n\nSlow: could not fire: no such series\n  nothing matches latency\n\nGrowth: could not fire: no such series\n  nothing matches memory\n  nothing matches limit and memory\n"},
+		{asJSON(t, r), `      "alert": "Slow",
+      "group": "g",
+      "severity": "page",
+      "labels": {
+        "severity": "page"
+      },
+      "outcome": "no series",
+      "firings": [],
+      "pending": 0,
+      "no_series": [
+        "latency"
+      ]
+`},
+		{junit.String(), `tests="7" failures="0" errors="2" skipped="2"`},
+		{junit.String(), `    <testcase name="Slow&gt;1/d" classname="limits">
+      <error message="Slow&gt;1/d is not known: Slow: no such series: latency"></error>
+    </testcase>
+    <testcase name="Growth&lt;=0" classname="limits">
+      <error message="Growth&lt;=0 is not known: Growth: no such series: memory, limit and memory"></error>
+    </testcase>
+    <testcase name="Never&gt;1/d" classname="limits"></testcase>
+    <testcase name="pages&gt;0" classname="limits">
+      <system-out>pages&gt;0: not looked, for want of series: Slow</system-out>
+    </testcase>
+`},
+		{junit.String(), `    <testcase name="Slow" classname="g">
+      <skipped message="no such series: latency"></skipped>
+`},
+	} {
+		if !strings.Contains(tt.got, tt.want) {
+			t.Errorf("want\n%s\nin\n%s", tt.want, tt.got)
+		}
+	}
+}
+
+// TestPages holds how firings are grouped.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	store := memory.New()
+	for _, lset := range []labels.Labels{
+		labels.FromStrings("__name__", "x", "job", "a", "cluster", "c"), labels.FromStrings("__name__", "x", "job", "b", "cluster", "c"),
+		labels.FromStrings("__name__", "x", "cluster", "d", "node", "1"), labels.FromStrings("__name__", "x", "node", "2"),
+	} {
+		column(store, lset, "1 1 9 9 1")
+	}
+	groups := mustParse(t, `groups: [{name: g, rules: [{alert: A, expr: "x > 5", labels: {severity: page}}, {alert: B, expr: "x > 6", labels: {severity: critical}}, {alert: C, expr: "x > 5", labels: {severity: info}}]}]`)
+	for _, tt := range []struct{ by, want, text string }{
+		{"", `map[alertname:A] [A]; map[alertname:B] [B]; map[job:a] [A B]; map[job:b] [A B]`, "paged 4 times (severity page or critical, grouped by job, without one by alertname)\n  AT  for 30s: A\n  AT  for 30s: B\n  AT  for 30s  a: A, B\n"},
+		{"job", `map[job:] [A B]; map[job:a] [A B]; map[job:b] [A B]`, "grouped by job)\n  AT  for 30s  {job=\"\"}: A, B\n  AT  for 30s  a: A, B\n"},
+		{"alertname", `map[alertname:A] [A]; map[alertname:B] [B]`, "grouped by alertname)\n  AT  for 30s: A\n"},
+		{"cluster,alertname", `map[alertname:A cluster:] [A]; map[alertname:A cluster:c] [A]; map[alertname:A cluster:d] [A]; map[alertname:B cluster:] [B]; map[alertname:B cluster:c] [B]; map[alertname:B cluster:d] [B]`,
+			"grouped by cluster, alertname)\n  AT  for 30s  {alertname=\"A\", cluster=\"\"}: A\n"},
+		{"severity", `map[severity:critical] [B]; map[severity:page] [A]`, "grouped by severity)\n  AT  for 30s  {severity=\"critical\"}: B\n"},
+	} {
+		var by []string
+		if tt.by != "" {
+			by = strings.Split(tt.by, ",")
+		}
+		r, err := Run(t.Context(), FromStore(store), groups, Options{Start: testStart, End: testStart.Add(4 * testStep), Interval: testStep, GroupBy: by})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range r.Pages {
+			got = append(got, fmt.Sprintf("%v %v", p.Labels, p.Alerts))
+			if p.Job != p.Labels["job"] {
+				t.Errorf("by %q: job %q of %v", tt.by, p.Job, p.Labels)
+			}
+		}
+		if strings.Join(got, "; ") != tt.want {
+			t.Errorf("by %q: %s, want %s", tt.by, strings.Join(got, "; "), tt.want)
+		}
+		var b bytes.Buffer
+		if err := Text(&b, r); err != nil {
+			t.Fatal(err)
+		}
+		if want := strings.ReplaceAll(tt.text, "AT", clock(testStart.Add(2*testStep))); !strings.Contains(b.String(), want) {
+			t.Errorf("by %q: want\n%s\nin\n%s", tt.by, want, b.String())
+		}
+	}
+}
+
+// TestSameName holds that alerts of one name can be told apart.
+func TestSameName(t *testing.T) {
+	t.Parallel()
+	r := run1(t, FromStore(some()), mustParse(t, `groups: [{name: g, labels: {team: x}, rules: [
+  {alert: Disk, expr: "requests > 5", labels: {severity: page}},
+  {alert: Disk, expr: "requests > 10", labels: {severity: ticket, of: "{{ $labels.job }}"}},
+  {alert: Disk, expr: "nothing > 1", labels: {severity: critical}},
+  {alert: Other, expr: "requests > 10"}]}]`), 240, 0)
+	var text, junit bytes.Buffer
+	if err := Text(&text, r); err != nil {
+		t.Fatal(err)
+	}
+	if err := JUnit(&junit, r, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, title := range []string{`Disk{severity="page", team="x"}`, `Disk{severity="ticket", team="x"}`, `Disk{severity="critical", team="x"}`, "Other"} {
+		if !strings.Contains(text.String(), "\n"+title+": ") {
+			t.Errorf("want %s in\n%s", title, text.String())
+		}
+		if name := `<testcase name="` + strings.ReplaceAll(title, `"`, "&#34;") + `" classname="g">`; !strings.Contains(junit.String(), name) {
+			t.Errorf("want %s in\n%s", name, junit.String())
+		}
+	}
+	if want := "not looked, for want of series: Disk{severity=\"critical\", team=\"x\"}\n"; !strings.Contains(text.String(), want) {
+		t.Errorf("want %s in\n%s", want, text.String())
+	}
+	if got, want := fmt.Sprint(r.Alerts[0].Labels, r.Alerts[1].Labels, r.Alerts[3].Labels), "map[severity:page team:x] map[severity:ticket team:x] map[team:x]"; got != want {
+		t.Errorf("labels %s, want %s", got, want)
+	}
+}
+
+func TestSpan(t *testing.T) {
+	t.Parallel()
+	for want, d := range map[string]time.Duration{
+		"0ms": 0, "250ms": 250 * time.Millisecond, "1s": 999_700 * time.Microsecond, "9.3s": 9250 * time.Millisecond, "31.1s": 31_074 * time.Millisecond,
+		"27.8s": 27_836 * time.Millisecond, "26s": 26 * time.Second, "1m": 59_970 * time.Millisecond, "1m19s": 78_700 * time.Millisecond,
+		"59m45s": 59*time.Minute + 45*time.Second, "1h": 59*time.Minute + 59_600*time.Millisecond, "2h10m": 2*time.Hour + 10*time.Minute + 20*time.Second,
+		"1d": 24*time.Hour - 20*time.Second, "1d1h": 24*time.Hour + 59*time.Minute + 45*time.Second, "14d": 14 * 24 * time.Hour, "15d": 15*24*time.Hour + 29*time.Minute, "365d": 365 * 24 * time.Hour,
+	} {
+		if got := span(d); got != want {
+			t.Errorf("%s: %s, want %s", d, got, want)
 		}
 	}
 }
@@ -225,8 +459,21 @@ groups:
 
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	r := &Result{Start: testStart, End: testStart.Add(48 * time.Hour), Alerts: []Alert{{Alert: "A", Firings: make([]Firing, 3)}, {Alert: "B"}}, Pages: make([]Page, 1)}
+	r := &Result{Start: testStart, End: testStart.Add(48 * time.Hour), Alerts: []Alert{
+		{Alert: "A", Firings: make([]Firing, 3)}, {Alert: "B"},
+		{Alert: "Disk", Labels: map[string]string{"severity": "page"}, Severity: "page", Firings: make([]Firing, 1)},
+		{Alert: "Disk", Labels: map[string]string{"severity": "ticket"}, Firings: make([]Firing, 4)},
+		{Alert: "None", Outcome: NoSeries, NoSeries: []string{"nothing"}},
+		{Alert: "Half", Outcome: Fired, Error: "some evaluations failed", Firings: make([]Firing, 2)},
+		{Alert: "Broken", Outcome: Failed, Error: "it is broken"},
+	}, Pages: make([]Page, 1)}
 	short := &Result{Start: testStart, End: testStart.Add(10 * time.Minute), Alerts: r.Alerts}
+	paging := func(outcome Outcome, err string) *Result {
+		return &Result{Start: r.Start, End: r.End, Alerts: []Alert{
+			{Alert: "None", Severity: "page", Outcome: NoSeries}, {Alert: "Looked", Severity: "page", Outcome: outcome, Error: err},
+			{Alert: "Ticket", Severity: "ticket", Outcome: Failed, Error: "it is broken"},
+		}, Pages: make([]Page, 1)}
+	}
 	for _, tt := range []struct {
 		text string
 		of   *Result
@@ -247,16 +494,34 @@ func TestLimits(t *testing.T) {
 		{"A<1", r, ""},
 		{"pages>0", r, "somebody is paged once in 2d, which is pages>0"},
 		{"pages>1/d", r, ""},
+		{"Disk>4", r, "Disk fired 5 times in 2d, which is Disk>4"},
+		{`Disk{severity="page"}>0`, r, `Disk{severity="page"} fired once in 2d, which is Disk{severity="page"}>0`},
+		{`Disk{severity="page"}>1`, r, ""},
+		{`Disk{severity=~"tick.*", alertname!="x>1"} > 1/d`, r, `Disk{severity=~"tick.*", alertname!="x>1"} fired 4 times in 2d, which is Disk{severity=~"tick.*", alertname!="x>1"} > 1/d`},
+		{`{severity="page"}>0`, r, `{severity="page"} fired once in 2d, which is {severity="page"}>0`},
+		// What could not look passes no limit, whichever way it is.
+		{"None>1/d", r, "? None>1/d is not known: None: no such series: nothing"},
+		{"None<1", r, "? None<1 is not known: None: no such series: nothing"},
+		{"None>=0", r, "None never fired in 2d, which is None>=0"},
+		{"Broken>0", r, "? Broken>0 is not known: Broken: it is broken"},
+		{"Half>2", r, "? Half>2 is not known: Half: some evaluations failed"},
+		{"Half>1", r, "Half fired 2 times in 2d, which is Half>1"}, // more would be too often too
+		{"Half<3", r, "? Half<3 is not known: Half: some evaluations failed"},
+		{"Half<2", r, ""}, // more would be often enough too
+		{"pages>1/d", paging(ConditionFalse, ""), ""},
+		{"pages>1/d", paging(Failed, "it is broken"), "? pages>1/d is not known: Looked: it is broken"},
+		{"pages>0", paging(Failed, "it is broken"), "somebody is paged once in 2d, which is pages>0"},
+		{"pages>1/d", paging(NoSeries, ""), "? pages>1/d is not known: no alert that pages has series: None, Looked"},
 	} {
 		l, err := ParseLimit(tt.text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := l.Exceeded(tt.of); got != tt.want {
+		if got := judged(&l, tt.of); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.text, got, tt.want)
 		}
 	}
-	for _, text := range []string{"", "A", "A>", ">2/d", "A>2/y", "A>-1", "A>x", "A==2", "A>2/d/d", "A B>2"} {
+	for _, text := range []string{"", "A", "A>", ">2/d", "A>2/y", "A>-1", "A>x", "A==2", "A>2/d/d", "A B>2", "{}x>2", "A{x}>2", `A{x="y">2`, `pages{job="a"}>2`} {
 		if l, err := ParseLimit(text); err == nil {
 			t.Errorf("%q is read as %+v", text, l)
 		}
@@ -264,20 +529,49 @@ func TestLimits(t *testing.T) {
 	groups := mustParse(t, someRules)
 	for text, want := range map[string]string{
 		"Busy>1": "", "pages>1": "",
-		"Bussy>1": `Bussy>1: expected an alert of the rules, saw "Bussy"; the closest: Busy, False, Worse`,
+		`Busy{severity="page"}>1`: "", "Gone>1": "", `Gone{severity="info"}>1`: "", `{severity="critical"}>1`: "",
+		`Busy{severity="pgae"}>1`: `Busy{severity="pgae"}>1: expected an alert of the rules, saw Busy with other labels only: {severity="page"}`,
+		`{severity="pgae"}>1`:     `{severity="pgae"}>1: expected an alert of the rules, saw none with such labels`,
+		"Bussy>1":                 `Bussy>1: expected an alert of the rules, saw "Bussy"; the closest: Busy, False, Worse`,
 	} {
 		l, err := ParseLimit(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := ""
-		if err := l.Check(groups); err != nil {
+		if err := l.Check(groups, []Absent{{Alert: "Gone", Severity: "info"}}); err != nil {
 			got = err.Error()
 		}
 		if got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
+	l, err := ParseLimit("pages>1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ severity, want string }{
+		{"critical", ""},
+		{"{{ if gt $value 5.0 }}page{{ else }}info{{ end }}", ""},
+		{"P1", "pages>1: expected an alert that pages (severity page or critical), saw none among 1"},
+	} {
+		got := ""
+		if err := l.Check(mustParse(t, fmt.Sprintf("groups: [{name: g, labels: {severity: %q}, rules: [{alert: A, expr: up}]}]", tt.severity)), nil); err != nil {
+			got = err.Error()
+		}
+		if got != tt.want {
+			t.Errorf("pages of severity %s: %q, want %q", tt.severity, got, tt.want)
+		}
+	}
+}
+
+// judged is what a limit says of a result: with ? before it where that is that it is not known.
+func judged(l *Limit, r *Result) string {
+	beyond, unknown := l.Judge(r)
+	if unknown != "" {
+		return beyond + "? " + unknown
+	}
+	return beyond
 }
 
 func TestWrite(t *testing.T) {
@@ -310,6 +604,10 @@ func TestWrite(t *testing.T) {
       "alert": "Busy",
       "group": "g",
       "file": "rules.yaml",
+      "severity": "page",
+      "labels": {
+        "severity": "page"
+      },
       "outcome": "fired",
       "firings": [
         {
@@ -355,6 +653,9 @@ func TestWrite(t *testing.T) {
   "pages": [
     {
       "job": "b",
+      "labels": {
+        "job": "b"
+      },
       "start": "DAYHOUR:36:00Z",
       "alerts": [
         "Busy"
@@ -382,7 +683,7 @@ Future: not replayed
 
 Never: never fired: its condition was false
 
-1 selectors of the rules matched nothing; -o json lists them (no_series)
+1 selector of the rules matched nothing; -o json lists them (no_series)
 `},
 		{"junit", junit.String(), `<?xml version="1.0" encoding="UTF-8"?>
 <testsuites>

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -68,13 +69,7 @@ func compile(groups []Group, interval, lookback time.Duration) []*rule {
 			if g.QueryOffset != nil {
 				r.offset = time.Duration(*g.QueryOffset)
 			}
-			r.labels = map[string]string{}
-			for name, value := range g.Labels {
-				r.labels[name] = value
-			}
-			for name, value := range in.Labels {
-				r.labels[name] = value
-			}
+			r.labels = ownLabels(g, &in)
 			if r.Alert != "" {
 				r.alert = newAlert(r)
 			}
@@ -370,4 +365,22 @@ func schedule(all []unit, start time.Time) time.Time {
 		}
 	}
 	return first
+}
+
+// ownLabels are the labels of a rule, over those of its group.
+func ownLabels(g *Group, r *rulefmt.Rule) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, g.Labels)
+	maps.Copy(out, r.Labels)
+	return out
+}
+
+// isTemplate tells whether a label's value depends on the alert.
+func isTemplate(value string) bool { return strings.Contains(value, "{{") }
+
+// static are the labels among those of a rule that all its alerts have alike.
+func static(own map[string]string) map[string]string {
+	out := maps.Clone(own)
+	maps.DeleteFunc(out, func(_, value string) bool { return isTemplate(value) })
+	return out
 }

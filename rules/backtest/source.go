@@ -2,10 +2,13 @@ package backtest
 
 import (
 	"context"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 
@@ -20,6 +23,11 @@ type Source struct {
 	// raw are the samples of the series that match, from and to included. A NaN is a
 	// stale marker. Steps are the times at which that is to be exact.
 	raw func(ctx context.Context, s *selector, from, to time.Time, step, lookback time.Duration) ([]memory.Column, error)
+	// first is when the earliest sample was taken, of files.
+	first func() (time.Time, bool)
+	// native tells which of some selectors, by their texts, match native histograms.
+	native func(ctx context.Context, of map[string]*selector, from, to time.Time, step time.Duration) (map[string]bool, error)
+	loses  string // what becomes of them
 	// A server's own rules are asked of it as a whole: it has the samples at hand.
 	server bool
 }
@@ -27,7 +35,18 @@ type Source struct {
 // FromStore replays over series that were read from files. It sets the store's
 // look-back.
 func FromStore(s *memory.Store) Source {
-	return Source{Source: s, raw: func(_ context.Context, sel *selector, from, to time.Time, _, _ time.Duration) ([]memory.Column, error) {
+	first := func() (time.Time, bool) {
+		first, _, ok := s.Extent()
+		return first, ok
+	}
+	native := func(_ context.Context, of map[string]*selector, _, _ time.Time, _ time.Duration) (map[string]bool, error) {
+		out := map[string]bool{}
+		for text, sel := range of {
+			out[text] = slices.ContainsFunc(s.Histograms(), func(name string) bool { return sel.takes(model.MetricNameLabel, name) })
+		}
+		return out, nil
+	}
+	return Source{Source: s, first: first, native: native, loses: "are not read from files", raw: func(_ context.Context, sel *selector, from, to time.Time, _, _ time.Duration) ([]memory.Column, error) {
 		among := s.All
 		if name := sel.metric(); name != "" {
 			among = func() []memory.Column { return s.Columns(name) }
@@ -46,7 +65,32 @@ func FromStore(s *memory.Store) Source {
 
 // FromServer replays over what a server with Prometheus' API has.
 func FromServer(a *promapi.API) Source {
-	return Source{Source: a, server: true, raw: func(ctx context.Context, sel *selector, from, to time.Time, step, lookback time.Duration) ([]memory.Column, error) {
+	// All at once first: most servers have none.
+	native := func(ctx context.Context, of map[string]*selector, from, to time.Time, step time.Duration) (map[string]bool, error) {
+		out := map[string]bool{}
+		has := func(texts []string) (bool, error) {
+			m, err := a.Range(ctx, "count(histogram_count("+strings.Join(texts, ")) or count(histogram_count(")+"))", from, to, step)
+			if noSuchFunction(err) {
+				return false, nil
+			}
+			return len(m) > 0, err
+		}
+		texts := slices.Sorted(maps.Keys(of))
+		if len(texts) == 0 {
+			return out, nil
+		}
+		if some, err := has(texts); !some || err != nil {
+			return out, err
+		}
+		for _, text := range texts {
+			var err error
+			if out[text], err = has([]string{text}); err != nil {
+				return out, err
+			}
+		}
+		return out, nil
+	}
+	return Source{Source: a, server: true, native: native, loses: "are not kept between rules", raw: func(ctx context.Context, sel *selector, from, to time.Time, step, lookback time.Duration) ([]memory.Column, error) {
 		samples, err := a.Raw(ctx, sel.braced(), from, to)
 		if err != nil || len(samples) == 0 {
 			return nil, err

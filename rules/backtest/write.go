@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
+
+	"github.com/contend/contend/detect"
 )
 
 // JSON writes r.
@@ -20,12 +23,39 @@ func JSON(w io.Writer, r *Result) error {
 	return enc.Encode(r)
 }
 
-// span is a duration as people say it, to the second from a minute on.
+// span is a duration as people say it, in at most two units: 13d5h, 2h10m, 1m19s,
+// and below a minute in one: 31.1s, 250ms.
 func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	// Each is rounded before it is looked at: 59.97 s are a minute.
+	if d < time.Second {
+		d = d.Round(time.Millisecond)
+	} else {
+		d = d.Round(100 * time.Millisecond)
+	}
 	if d >= time.Minute {
 		d = d.Round(time.Second)
 	}
-	return model.Duration(d.Round(time.Millisecond)).String()
+	if d >= time.Hour {
+		d = d.Round(time.Minute)
+	}
+	if d >= day {
+		d = d.Round(time.Hour)
+	}
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case d < time.Minute:
+		return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s"
+	case d < day:
+		return model.Duration(d).String()
+	}
+	// Else 14d would be 2w, and 15d would not.
+	days := fmt.Sprintf("%dd", d/day)
+	if hours := d % day / time.Hour; hours > 0 {
+		days += fmt.Sprintf("%dh", hours)
+	}
+	return days
 }
 
 // shownFirings are how many of an alert's are listed in text: its latest.
@@ -37,10 +67,11 @@ func Text(w io.Writer, r *Result) error {
 	fmt.Fprintf(&b, "%s to %s (%s)\n", clock(r.Start), clock(r.End), span(r.End.Sub(r.Start)))
 	fmt.Fprintf(&b, "\n%s\n", pagesText(r))
 	for _, p := range r.Pages[max(0, len(r.Pages)-shownFirings):] {
-		fmt.Fprintf(&b, "  %s  %s%s: %s\n", clock(p.Start), length(p.Start, p.End), jobText(p.Job), strings.Join(p.Alerts, ", "))
+		fmt.Fprintf(&b, "  %s  %s%s: %s\n", clock(p.Start), length(p.Start, p.End), p.groupText(), strings.Join(p.Alerts, ", "))
 	}
-	for _, a := range r.Alerts {
-		fmt.Fprintf(&b, "\n%s: %s\n", a.Alert, a.summary(r))
+	for i := range r.Alerts {
+		a := &r.Alerts[i]
+		fmt.Fprintf(&b, "\n%s: %s\n", r.title(a), a.summary(r))
 		if more := len(a.Firings) - shownFirings; more > 0 {
 			fmt.Fprintf(&b, "  … %d before\n", more)
 		}
@@ -57,7 +88,7 @@ func Text(w io.Writer, r *Result) error {
 		}
 	}
 	if n := len(r.NoSeries); n > 0 {
-		fmt.Fprintf(&b, "\n%d selectors of the rules matched nothing; -o json lists them (no_series)\n", n)
+		fmt.Fprintf(&b, "\n%s of the rules matched nothing; -o json lists them (no_series)\n", detect.Plural(float64(n), "selector"))
 	}
 	for _, note := range r.Notes {
 		fmt.Fprintf(&b, "\nnote: %s", note)
@@ -71,14 +102,46 @@ func Text(w io.Writer, r *Result) error {
 
 func pagesText(r *Result) string {
 	n := len(r.Pages)
+	blind := blindText(r)
 	if n == 0 {
-		return fmt.Sprintf("nobody was paged (severity %s)", strings.Join(pageSeverities, " or "))
+		return fmt.Sprintf("nobody was paged (severity %s)%s", strings.Join(pageSeverities, " or "), blind)
 	}
 	often := ""
 	if days := r.Days(); days >= 1 {
 		often = fmt.Sprintf(", %.2g a day", float64(n)/days)
 	}
-	return fmt.Sprintf("paged %s%s (severity %s, grouped by job)", times(n), often, strings.Join(pageSeverities, " or "))
+	return fmt.Sprintf("paged %s%s (severity %s, grouped by %s)%s", times(n), often, strings.Join(pageSeverities, " or "), r.groupedBy(), blind)
+}
+
+// groupedBy says in words by what the pages are grouped.
+func (r *Result) groupedBy() string {
+	if len(r.GroupBy) > 0 {
+		return strings.Join(r.GroupBy, ", ")
+	}
+	if slices.ContainsFunc(r.Pages, func(p Page) bool { return p.Job == "" }) {
+		return "job, without one by alertname"
+	}
+	return model.JobLabel
+}
+
+// blindText names the alerts that would page and could not look.
+func blindText(r *Result) string {
+	if names := r.blindPaging(); len(names) > 0 {
+		return "\nnot looked, for want of series: " + strings.Join(names, ", ")
+	}
+	return ""
+}
+
+// blindPaging are the titles of alerts that would page and have no series.
+func (r *Result) blindPaging() []string {
+	var out []string
+	for i := range r.Alerts {
+		a := &r.Alerts[i]
+		if name := r.title(a); a.Outcome == NoSeries && a.pages() && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // summary says what became of an alert.
@@ -115,11 +178,18 @@ func length(start time.Time, end *time.Time) string {
 	return "for " + span(end.Sub(start))
 }
 
-func jobText(job string) string {
-	if job == "" {
+// groupText is what a page is by, after its time: the job alone where it is by job,
+// nothing where it is by the name of the alert, which follows.
+func (p *Page) groupText() string {
+	_, byName := p.Labels[alertLabel]
+	_, byJob := p.Labels[model.JobLabel]
+	switch {
+	case len(p.Labels) == 1 && byName:
 		return ""
+	case len(p.Labels) == 1 && byJob && p.Job != "":
+		return "  " + p.Job
 	}
-	return "  " + job
+	return "  {" + shownLabels(p.Labels) + "}"
 }
 
 // shownLabels are the labels of an alert as PromQL writes them, sorted.
@@ -163,20 +233,27 @@ type junitMessage struct {
 }
 
 // JUnit writes r as results of tests: one for each limit, which fails where it is
-// exceeded, and one for each alert, which is an error where it could not be
+// exceeded and is an error where that is not known, and one for each alert, which is an error where it could not be
 // replayed and skipped where there are no series that it could fire on.
 func JUnit(w io.Writer, r *Result, limits []Limit) error {
 	s := junitSuite{Name: "contend rules backtest", Time: fmt.Sprintf("%.3f", r.End.Sub(r.Start).Seconds()), Timestamp: r.Start.UTC().Format("2006-01-02T15:04:05")}
 	for _, l := range limits {
 		c := junitCase{Name: l.Text, Class: "limits"}
-		if said := l.Exceeded(r); said != "" {
-			c.Failure = &junitMessage{said}
+		beyond, unknown := l.Judge(r)
+		c.Out = l.Remark(r)
+		if beyond != "" {
+			c.Failure = &junitMessage{beyond}
 			s.Failures++
+		}
+		if unknown != "" {
+			c.Error = &junitMessage{unknown}
+			s.Errors++
 		}
 		s.Cases = append(s.Cases, c)
 	}
-	for _, a := range r.Alerts {
-		c := junitCase{Name: a.Alert, Class: a.Group, Out: a.summary(r)}
+	for i := range r.Alerts {
+		a := &r.Alerts[i]
+		c := junitCase{Name: r.title(a), Class: a.Group, Out: a.summary(r)}
 		switch {
 		case a.Error != "":
 			c.Error = &junitMessage{a.Error}

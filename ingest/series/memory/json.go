@@ -203,6 +203,9 @@ func (j *jsonLoader) result() error {
 	if err := j.object(func(key string) error { return j.field(x, key) }); err != nil {
 		return err
 	}
+	if name := metricName(x.labels); x.other && name != "" {
+		j.histograms[name] = true
+	}
 	switch {
 	case x.dropped:
 	case x.floats:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -104,6 +105,7 @@ func (s *Store) Load(name string, r io.Reader, opt LoadOptions) (Loaded, error) 
 		s.notes = append(s.notes, name+": "+note)
 	}
 	s.stats.OutOfOrder += l.loaded.OutOfOrder
+	maps.Copy(s.histograms, l.histograms)
 	s.mu.Unlock()
 	if good := l.loaded.Samples + l.loaded.Histograms; err == nil && float64(l.loaded.Bad) > maxBadShare*float64(l.loaded.Bad+good) {
 		err = fmt.Errorf("expected %s, but %d of its %d samples are not: %s", opt.Format, l.loaded.Bad, l.loaded.Bad+good, strings.Join(l.shown, "; "))
@@ -120,6 +122,8 @@ type loader struct {
 	shown  []string // the first few of what was bad
 	room   int      // samples
 	stale  int      // samples that are NaN
+	// The names of metrics with native histograms.
+	histograms map[string]bool
 	// Samples of one series that are not in the store yet.
 	of *entry
 	ts []int64
@@ -134,7 +138,7 @@ type entry struct {
 }
 
 func newLoader(s *Store, opt LoadOptions) *loader {
-	l := &loader{s: s, opt: opt}
+	l := &loader{s: s, opt: opt, histograms: map[string]bool{}}
 	l.opt.MaxSeries = cmp.Or(opt.MaxSeries, defaultMaxSeries)
 	l.opt.MaxSamples = cmp.Or(opt.MaxSamples, defaultMaxSamples)
 	l.opt.MaxLine = cmp.Or(opt.MaxLine, defaultMaxLine)

@@ -110,6 +110,9 @@ then 4 2000
 			if len(got.Notes) != notes {
 				t.Errorf("got notes %q, want %d", got.Notes, notes)
 			}
+			if names := s.Histograms(); len(names) != notes || notes > 0 && names[0] != "h" {
+				t.Errorf("native histograms of %q, want of h, %d", names, notes)
+			}
 			got.Notes = nil
 			if !reflect.DeepEqual(got, tc.read) {
 				t.Errorf("got %+v, want %+v", got, tc.read)

@@ -7,6 +7,7 @@ package memory
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -32,8 +33,10 @@ type Store struct {
 	// Series of one scrape have their timestamps in common: each column is
 	// kept once, which halves the memory that a fleet's series take.
 	times map[span][]int64
-	stats Stats
-	notes []string
+	// The names of metrics of which native histograms were loaded, and left out.
+	histograms map[string]bool
+	stats      Stats
+	notes      []string
 }
 
 // series is one series' labels and its samples in two columns of one length.
@@ -69,6 +72,8 @@ func New() *Store {
 		byName:   map[string][]*series{},
 		byHash:   map[uint64][]*series{},
 		times:    map[span][]int64{},
+
+		histograms: map[string]bool{},
 	}
 }
 
@@ -131,6 +136,14 @@ func (s *Store) SetLookback(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lookback = d
+}
+
+// Histograms are the names of metrics of which native histograms were loaded: they
+// are left out, so that what reads them alone finds nothing. Sorted.
+func (s *Store) Histograms() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Sorted(maps.Keys(s.histograms))
 }
 
 // Stats counts what is there now.

@@ -112,6 +112,9 @@ func (t *textLoader) sample(e *entry, rest []byte) error {
 	rest = bytes.TrimLeft(rest, " \t")
 	if isHistogram(rest) {
 		t.loaded.Histograms++
+		if e.series != nil {
+			t.histograms[e.series.labels.Get(model.MetricNameLabel)] = true
+		}
 		return nil
 	}
 	text, rest := cutField(rest)
