@@ -174,7 +174,8 @@ func (v *SeriesView) profiled(lead *Pass) string {
 
 // disagreement warns where a snapshot and the series of one moment differ by
 // more than a factor of two and ten requests: one of them is of another
-// process, moment or population.
+// process, moment or population, or the waits for a lock have not ended
+// (runtime.casgstatus adds a wait to /sync/mutex/wait/total:seconds at its end).
 func (r *Report) disagreement() {
 	const factor, least = 2, 10
 	for _, s := range r.Budget {
@@ -183,7 +184,11 @@ func (r *Report) disagreement() {
 		}
 		a, b := *s.Now.Stacks, *s.Now.Series
 		if high, low := max(a, b), min(a, b); high > factor*low && high-low > least {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: the profile has %s and the series %s: they are of different moments or processes, or count different requests", s.Where, Thousands(Round(a)), Thousands(Round(b))))
+			why := "they are of different moments or processes, or count different requests"
+			if s.Where == PlaceLock && a > b {
+				why = "the runtime counts a wait once it ends, so these have not: the lock is not released, or was not until then; or they are of different moments"
+			}
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: the profile has %s and the series %s: %s", s.Where, Thousands(Round(a)), Thousands(Round(b)), why))
 		}
 	}
 }

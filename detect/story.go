@@ -141,7 +141,11 @@ func (r *Report) again(f *Finding, step time.Duration) {
 		if told++; told > mostAgain {
 			return // how often it was in all is in the finding's evidence
 		}
-		r.Verdict.Story = append(r.Verdict.Story, StoryLine{At: w.Start, Detector: f.Detector, Summary: "also fired, for " + (w.End.Sub(w.Start) + step).String()})
+		when := "fired again"
+		if w.Start.Before(f.Window.Start) {
+			when = "had fired before"
+		}
+		r.Verdict.Story = append(r.Verdict.Story, StoryLine{At: w.Start, Detector: f.Detector, Summary: when + ", for " + (w.End.Sub(w.Start) + step).String()})
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,7 @@ import (
 	"github.com/contend/contend/demo/truth"
 	"github.com/contend/contend/detect"
 	"github.com/contend/contend/detect/all"
+	"github.com/contend/contend/detect/report"
 	"github.com/contend/contend/ingest"
 	"github.com/contend/contend/ingest/capture"
 	"github.com/contend/contend/ingest/series"
@@ -258,7 +260,7 @@ func demoRun(cmd *cobra.Command, name string, f *demoRunFlags) error {
 // writeOutcome says what became of the clients.
 func writeOutcome(w io.Writer, out play.Outcome) error {
 	c := out.Load.Count
-	line := fmt.Sprintf("\nPlayed: calls %s answered, %s failed, %s timed out; %s killed",
+	line := fmt.Sprintf("Played: calls %s answered, %s failed, %s timed out; %s killed",
 		thousands(c.Answered), thousands(c.Failed+c.Dropped), thousands(c.TimedOut), plural(out.Kills, "task"))
 	switch {
 	case out.Onset.IsZero():
@@ -271,7 +273,18 @@ func writeOutcome(w io.Writer, out play.Outcome) error {
 	l := out.Load
 	line += fmt.Sprintf("\nThe median of the answered calls took %v and 99 %% of them %v at most, from when they were due; calls were sent %v late, 99 %% of them %v at most",
 		ms(l.Latency.Median), ms(l.Latency.P99), ms(l.Lateness.Median), ms(l.Lateness.P99))
-	return written(fmt.Fprintln(w, line))
+	if err := written(fmt.Fprintln(w)); err != nil {
+		return err
+	}
+	width := cmp.Or(terminalWidth(w), evalWidth)
+	for part := range strings.SplitSeq(line, "\n") {
+		for _, short := range report.Wrap(part, width) {
+			if err := written(fmt.Fprintln(w, short)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func thousands(n int) string { return detect.Thousands(float64(n)) }

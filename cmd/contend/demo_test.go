@@ -234,7 +234,7 @@ func TestWriteOutcome(t *testing.T) {
 	}
 	onset, never := time.Unix(1000, 0), (*time.Duration)(nil)
 	atOnce, later := time.Duration(0), 12_400*time.Millisecond
-	const tail = "\nThe median of the answered calls took 20ms and 99 % of them 1.5s at most, from when they were due; calls were sent 400µs late, 99 % of them 12.3ms at most\n"
+	const tail = "\nThe median of the answered calls took 20ms and 99 % of them 1.5s at most, from when they were due;\ncalls were sent 400µs late, 99 % of them 12.3ms at most\n"
 	const head = "\nPlayed: calls 12,000 answered, 304 failed, 41 timed out; 1 task killed"
 	for _, tt := range []struct {
 		onset   time.Time
@@ -242,9 +242,9 @@ func TestWriteOutcome(t *testing.T) {
 		want    string
 	}{
 		{time.Time{}, never, ""},
-		{onset, never, "; the usual traffic was not served again before the end"},
+		{onset, never, "; the usual traffic was not\nserved again before the end"},
 		{onset, &atOnce, ""},
-		{onset, &later, "; the usual traffic was served again 12s after the fault set in"},
+		{onset, &later, "; the usual traffic was served\nagain 12s after the fault set in"},
 	} {
 		var b bytes.Buffer
 		if err := writeOutcome(&b, play.Outcome{Load: count, Kills: 1, Onset: tt.onset, Recover: tt.recover}); err != nil || b.String() != head+tt.want+tail {

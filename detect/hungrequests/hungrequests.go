@@ -50,7 +50,7 @@ func run(p *detect.Pass) error {
 		now, done := v.HeldSum("inflight", f), v.HeldSum("completions", f)
 		out := detect.Finding{
 			Unit: detect.Requests, Blocked: detect.Round(v.HeldValues(f)), Total: detect.Round(now),
-			Summary: fmt.Sprintf("requests begin and do not end %s: %s in flight, %s completed per second (%s before), %s errors per second: an error rate does not see it",
+			Summary: fmt.Sprintf("requests begin and do not end %s: %s in flight, %s completed per second (%s before), %s errors per second: its error rate does not see it",
 				v.On(f), detect.Thousands(detect.Round(now)), detect.Figure(done), detect.Figure(v.HeldSum("completions:baseline", f)), detect.Figure(v.HeldSum("errors", f))),
 			Next: []string{
 				"find what completes no more: completions by route or method, and clients that wait without a time-out",

@@ -180,6 +180,10 @@ var wide = &unicode.RangeTable{
 	},
 }
 
+// Wrap breaks text at spaces into printable lines of at most width columns. A word
+// that is longer is broken where a name may be.
+func Wrap(text string, width int) []string { return wrap(Printable(text), width, width) }
+
 // wrap breaks text at spaces into lines of at most width columns. A word that
 // is longer has a line of its own up to limit, and is broken where it is longer still.
 func wrap(text string, width, limit int) []string {
