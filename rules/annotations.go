@@ -28,6 +28,9 @@ func (g *generator) annotations(d *detect.Detector, s *detect.Signal, others []l
 		// Conditions and not alerts: a cause may wait for its time yet, and the first notification is the one that is read.
 		text += fmt.Sprintf(`{{ with query (printf "count by (alert) (%s{alert!=\"%s\",job=%%q})" $labels.job) }} Beside it:{{ range . }} {{ .Labels.alert }}{{ end }}.{{ end }}`, Holds, s.Alert)
 	}
+	if s.Page && strings.Contains(s.Expr, ":baseline") {
+		text += " " + forgets
+	}
 	return []Pair{
 		{"summary", "{{ $labels.job }}: " + s.Title},
 		{"description", text},
@@ -35,6 +38,10 @@ func (g *generator) annotations(d *detect.Detector, s *detect.Signal, others []l
 		{"runbook_url", detect.Page(d.Name)},
 	}
 }
+
+// forgets is what who is woken must know of a median of an hour, six minutes
+// back: half of it is the incident after 36.
+const forgets = "It compares with the last hour: what lasts for over half an hour becomes its own past, and this ends though that does not."
 
 // excluded is what a description says of look-alikes: which the job's series
 // exclude, and for which it has none.

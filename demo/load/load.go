@@ -269,7 +269,7 @@ func (g *Generator) call(due time.Time, request *http.Request) {
 		return
 	}
 	second.Failed++
-	if g.firstFailure.IsZero() {
+	if g.firstFailure.IsZero() && g.run.Err() == nil { // what the end of the run cut off did not fail
 		g.firstFailure = ended
 	}
 	if o == statusPage {
