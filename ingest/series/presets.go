@@ -202,8 +202,8 @@ func latest(selector string) string {
 // brings it to the service's instances: of the container that the instance is
 // where its labels say so, else of the whole pod. Where none of them has a pod with that
 // container (a pod alone is not scraped yet in its first moments), it
-// stands for itself by the second: the container is the job and the pod the
-// instance. The user's selector applies to it then, so that a job's selector
+// stands for itself by the second: NAMESPACE/CONTAINER is the job, since many
+// operators call theirs manager, and the pod the instance. The user's selector applies to it then, so that a job's selector
 // never brings in pods that are not known to be the job's.
 func pods(source, expr string, rank int) []Preset {
 	return joined(source, grouped(expr, perPod), grouped(expr, perContainer), rank)
@@ -246,7 +246,7 @@ func joined(source, pod, each string, rank int) []Preset {
 	return []Preset{
 		{Source: source, Rank: rank, Foreign: exporters, Expr: fallback([]string{bring(each, perContainer, true), bring(pod, perPod, false)})},
 		{Source: source, Rank: rank,
-			Expr: `max` + by + `(label_replace(label_replace((` + each + `) unless on (namespace, container) ((` + each + `) and on (namespace, pod) ` + targets(false) + `),` +
-				` "job", "$1", "container", "(.+)"), "instance", "$1", "pod", "(.+)"))`},
+			Expr: `max` + by + `(label_replace(label_join((` + each + `) unless on (namespace, container) ((` + each + `) and on (namespace, pod) ` + targets(false) + `),` +
+				` "job", "/", "namespace", "container"), "instance", "$1", "pod", "(.+)"))`},
 	}
 }
