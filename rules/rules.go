@@ -370,7 +370,7 @@ func (g *generator) inputsMissing() error {
 		return nil
 	}
 	expr := "count by (job) (contend:up > 0)"
-	if !strings.Contains(g.opt.Selector, "job") {
+	if !namesJob.MatchString(g.opt.Selector) {
 		expr += " and on (job) (max_over_time(contend:completions[{{20x}}]) or max_over_time(contend:inflight[{{20x}}]) or contend:inflight offset {{1h}})"
 	}
 	if _, ok, err := g.possible(expr); err != nil {
@@ -398,6 +398,9 @@ func (g *generator) inputsMissing() error {
 	})
 	return nil
 }
+
+// namesJob tells that a selector asks for jobs by name.
+var namesJob = regexp.MustCompile(`(?:^|,)\s*job\s*=`)
 
 // MissingAlert is the alert of a job for which the other alerts cannot look.
 const MissingAlert = "ContendInputsMissing"

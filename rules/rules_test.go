@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -298,6 +299,19 @@ func TestCheckName(t *testing.T) {
 	for name, ok := range map[string]bool{"shop": true, "shop_2": true, "": false, "Shop": false, "2shop": false, "a:b": false, "a-b": false, "a\n": false} {
 		if err := rules.CheckName(name); (err == nil) != ok {
 			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// TestMissingGate: who asks for a job by name is told that contend cannot look at it
+// at all; a selector of a namespace brings in exporters, of which nobody asked that.
+func TestMissingGate(t *testing.T) {
+	t.Parallel()
+	for selector, gated := range map[string]bool{"": true, `namespace="shop"`: true, `cronjob="x"`: true, `job!="redis"`: true, `job="api"`: false, `namespace="shop", job=~"api.*"`: false} {
+		g := canonical(t, quarter, rules.Options{Selector: selector})
+		i := slices.IndexFunc(g.Rules, func(r rules.Rule) bool { return r.Alert == rules.MissingAlert })
+		if i < 0 || strings.Contains(g.Rules[i].Expr, "contend:completions") != gated {
+			t.Errorf("selector %q: expected the alert to ask for requests: %v; saw it at %d of %d", selector, gated, i, len(g.Rules))
 		}
 	}
 }
