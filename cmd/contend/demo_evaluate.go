@@ -68,10 +68,6 @@ wrong usage; 3 a run was not right, or a fix did not help, or what is none did.`
 	flags.StringVar(&f.bundles, "bundles", "", "keep a small bundle of each run in `DIR`, with the metrics that detectors read")
 	flags.BoolVar(&f.force, "force", false, "replace bundles that are there")
 	flags.StringVarP(&f.output, "output", "o", f.output, "`FORMAT` of the result: text or json")
-	cmd.MarkFlagsMutuallyExclusive("recorded", "runs")
-	cmd.MarkFlagsMutuallyExclusive("recorded", "seed")
-	cmd.MarkFlagsMutuallyExclusive("recorded", "resume")
-	cmd.MarkFlagsMutuallyExclusive("recorded", "bundles")
 	return cmd
 }
 
@@ -90,6 +86,11 @@ func chosenScenarios(names []string) ([]play.Scenario, error) {
 func demoEval(cmd *cobra.Command, f *demoEvalFlags) error {
 	if err := checkOutput(f.output); err != nil {
 		return err
+	}
+	for _, flag := range []string{"runs", "seed", "resume", "bundles"} {
+		if f.recorded && cmd.Flags().Changed(flag) {
+			return fmt.Errorf("--recorded plays nothing, and --%s is for what is played; give one of them", flag)
+		}
 	}
 	for flag, dir := range map[string]string{"resume": f.resume, "bundles": f.bundles} {
 		if cmd.Flags().Changed(flag) && dir == "" {
