@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/contend/contend/detect/all"
-	"github.com/contend/contend/detect/report"
 	"github.com/contend/contend/ingest"
 	"github.com/contend/contend/ingest/series"
 	"github.com/contend/contend/rules"
@@ -54,8 +53,9 @@ feed the rules after them, as on a server. Without --rules the rules are those t
 contend rules generate writes.
 
 An alert that did not fire is told apart: its condition was false, it was pending
-but never for long enough, or there are no such series. Where a server keeps less than
---since asks for, what there is is replayed, and it is said.
+but never for long enough, there are no such series, or it was never evaluated, since
+its interval is longer than the window. Where a server keeps less than --since asks
+for, what there is is replayed, and it is said.
 
 What has severity page or critical pages somebody, once for all that fires at a time for
 a job, as Alertmanager does with group_by: [job]; alerts without a job are one page by
@@ -75,10 +75,11 @@ not applied; of templates in labels, loops and queries are not expanded.
 --fail-if takes ALERT, a comparison, a number of firings, and /h, /d or /w or
 nothing for the whole window; a window shorter than that counts as one. Where
 alerts share a name, ALERT{severity="page"} chooses by the labels in their rules.
-A limit is an error, not passed, where its alert could not be replayed or has no
-series, unless the firings that there are exceed it all the same. So is one on pages
-where an alert that pages could not be replayed, or where none of them has series;
-where some have none, stderr names them.
+A name may have spaces: 'Disk full>1/d'. A limit is an error, not passed, where its
+alert could not be replayed, was never evaluated or has no series, unless the firings
+that there are exceed it all the same. So is one on pages where an alert that pages
+could not be replayed, or where none of them has series; where some have none, stderr
+names them.
 
 Exit codes: 0 the rules were replayed; 1 the input or a rule file could not be read, or a
 --fail-if not be judged; 2 wrong usage; 3 a --fail-if is true (1 outranks 3).`,
@@ -287,12 +288,5 @@ func writeBacktest(stdout io.Writer, r *backtest.Result, limits []backtest.Limit
 	if err != nil {
 		return &outcome{exitFailed, err}
 	}
-	if format != "text" {
-		return written(stdout.Write(b.Bytes()))
-	}
-	lines := strings.Split(b.String(), "\n") // labels may have anything in them
-	for i := range lines {
-		lines[i] = report.Printable(lines[i])
-	}
-	return written(io.WriteString(stdout, strings.Join(lines, "\n")))
+	return written(stdout.Write(b.Bytes()))
 }

@@ -80,6 +80,11 @@ groups:
       - {alert: Waiting, expr: "sum(waiting) > 40", labels: {severity: ticket}}
       - {alert: Ahead, expr: "waiting offset -5m > 10", labels: {severity: critical}}
 `)
+	names := write("names.yaml", `
+groups:
+  - {name: g, rules: [{alert: Disk full, expr: waiting > 10}]}
+  - {name: h, interval: 10h, rules: [{alert: Rare, expr: waiting > 0}]}
+`)
 	bad := write("bad.yaml", "groups:\n- name: g\n  rules:\n  - alert: A\n    expr: sum(\n")
 	for _, tt := range []struct {
 		name           string
@@ -99,6 +104,9 @@ groups:
 		{"a limit on what is not replayed", []string{series, "--rules", two, "--fail-if", "Ahead>0"}, exitFailed, "Ahead: not replayed", "Ahead>0 is not known: Ahead: waiting reads 5m into the future"},
 		{"pages of what is not replayed", []string{series, "--rules", two, "--fail-if", "pages>1"}, exitFailed, "", "pages>1 is not known: Ahead: "},
 		{"one of two", []string{series, "--rules", two, "--fail-if", `Waiting{severity="ticket"}>0`}, exitFound, `Waiting{severity="ticket"}: fired once`, `Waiting{severity="ticket"} fired once in 29m45s`},
+		{"a name of words", []string{series, "--rules", names, "--fail-if", "Disk full>0/d"}, exitFound, "Disk full: fired once", "Disk full fired once in 29m45s, which is Disk full>0/d"},
+		{"a limit on what is not evaluated", []string{series, "--rules", names, "--fail-if", "Rare>1/d"}, exitFailed, "Rare: not evaluated: its interval of 10h is longer than the window\n", "Rare>1/d is not known: Rare: not evaluated: "},
+		{"no evaluation at all", []string{series, "--rules", rules, "--interval", "10h", "--fail-if", "Down>0"}, exitFailed, "Down: not evaluated: its interval of 10h", "Down>0 is not known: Down: not evaluated: "},
 		{"neither of two", []string{series, "--rules", two, "--fail-if", `Waiting{severity="info"}>0`}, exitUsage, "", `saw Waiting with other labels only: {severity="page"}, {severity="ticket"}`},
 		{"without a job", []string{series, "--rules", two}, exitOK, "grouped by job, without one by alertname)", ""},
 		{"by severity", []string{series, "--rules", rules, "--group-by", "severity,job"}, exitOK, "grouped by severity, job)\n  2026-09-21T14:24:30Z  for 4m  {job=\"a\", severity=\"page\"}: Waiting", ""},
@@ -131,5 +139,36 @@ groups:
 	}
 	if r.Schema != "contend.backtest/v1" || len(r.Alerts) != 3 || len(r.Alerts[0].Firings) != 1 || fmt.Sprint(r.NoSeries) != "[other]" {
 		t.Errorf("the result is %s", stdout)
+	}
+}
+
+// TestComplainEach holds that each error of a rule file has a line, and an error around others one.
+func TestComplainEach(t *testing.T) {
+	t.Parallel()
+	a, b := errors.New("x.yaml:1: a"), errors.New("x.yaml:2: b\nc\x1b[1m")
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{a, "contend: x.yaml:1: a\n"},
+		{errors.Join(a, b), "contend: x.yaml:1: a\ncontend: x.yaml:2: b c\\x1b[1m\n"},
+		{errors.Join(a, errors.Join(b, a)), "contend: x.yaml:1: a\ncontend: x.yaml:2: b c\\x1b[1m\ncontend: x.yaml:1: a\n"},
+		{fmt.Errorf("both: %w", errors.Join(a, a)), "contend: both: x.yaml:1: a x.yaml:1: a\n"},
+		{fmt.Errorf("%w, and %w", a, a), "contend: x.yaml:1: a, and x.yaml:1: a\n"},
+	} {
+		var stderr bytes.Buffer
+		if complainEach(&stderr, tt.err); stderr.String() != tt.want {
+			t.Errorf("%q, want %q", &stderr, tt.want)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "bad.yaml")
+	if err := os.WriteFile(path, []byte("groups:\n- name: g\n  interval: x\n- name: h\n  rules:\n  - {alert: A, expr: up, for: y}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	code := run([]string{"rules", "backtest", "--rules", path, "none"}, nil, &bytes.Buffer{}, &stderr)
+	lines := strings.Split(stderr.String(), "\n")
+	if code != exitFailed || len(lines) != 3 || !strings.HasPrefix(lines[0], "contend: "+path+":3: ") || !strings.HasPrefix(lines[1], "contend: "+path+":6: ") {
+		t.Errorf("exit code %d, stderr %s", code, &stderr)
 	}
 }

@@ -65,7 +65,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var o *outcome
 	if errors.As(err, &o) {
 		if o.err != nil {
-			complain(stderr, o.err.Error())
+			complainEach(stderr, o.err)
 		}
 		return o.code
 	}
@@ -79,6 +79,19 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 func complain(stderr io.Writer, message string) {
 	message = strings.ReplaceAll(strings.TrimSpace(message), "\n", " ")
 	fmt.Fprintf(stderr, "contend: %s\n", report.Printable(message))
+}
+
+// complainEach prints an error, and of joined ones each on a line of its own: a rule
+// file has several, and editors look for file:line: at the head of a line.
+func complainEach(stderr io.Writer, err error) {
+	// An error with two %w has a text of its own around them: it stays whole.
+	if several, ok := err.(interface{ Unwrap() []error }); ok && errors.Join(several.Unwrap()...).Error() == err.Error() {
+		for _, one := range several.Unwrap() {
+			complainEach(stderr, one)
+		}
+		return
+	}
+	complain(stderr, err.Error())
 }
 
 func rootCommand() *cobra.Command {

@@ -86,7 +86,7 @@ func (a *alert) labelsOf(b *labels.Builder, metric labels.Labels, value float64,
 }
 
 // take adds the values of the rule's expression at some steps.
-func (a *alert) take(m promql.Matrix) error {
+func (a *alert) take(ctx context.Context, m promql.Matrix) error {
 	b := labels.NewBuilder(labels.EmptyLabels())
 	doubled := map[int64]bool{}
 	touched := map[*track]bool{}
@@ -95,6 +95,9 @@ func (a *alert) take(m promql.Matrix) error {
 		for i, p := range s.Floats {
 			// A template may show the value; else all samples of a series are one alert.
 			if i == 0 || len(a.template) > 0 {
+				if err := ctx.Err(); err != nil {
+					return err // templates take long to expand
+				}
 				lset := a.labelsOf(b, s.Metric, p.F, p.T)
 				key := string(lset.Bytes(nil))
 				if t = a.tracks[key]; t == nil {

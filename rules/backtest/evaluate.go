@@ -24,7 +24,7 @@ func evaluate(ask query, e parser.Expr, start, end time.Time, step time.Duration
 		return series.Spread(m, coarse, start, end, step), err
 	}
 	whole := []run{{start.UnixMilli(), end.UnixMilli()}}
-	c := candidates{ask, step}
+	c := candidates{ask, step, map[parser.Node]int{}}
 	at, narrowed, err := c.steps(e, whole, true)
 	if err != nil || narrowed && len(at) == 0 {
 		return nil, err
@@ -39,8 +39,23 @@ func evaluate(ask query, e parser.Expr, start, end time.Time, step time.Duration
 // conditions of an alert are false most of the time, and the engine evaluates all
 // sides of and and unless for all steps all the same.
 type candidates struct {
-	ask  query
-	step time.Duration
+	ask   query
+	step  time.Duration
+	sizes map[parser.Node]int // of the expressions that were asked for
+}
+
+// size is how many nodes an expression has. They are counted once: to write each side of each
+// operator as text, to compare their lengths, takes time by the cube of their number.
+func (c candidates) size(e parser.Node) int {
+	n, ok := c.sizes[e]
+	if !ok {
+		n = 1
+		for child := range parser.ChildrenIter(e) {
+			n += c.size(child)
+		}
+		c.sizes[e] = n
+	}
+	return n
 }
 
 // over evaluates an expression in some runs of steps.
@@ -86,8 +101,8 @@ func (c candidates) steps(e parser.Expr, in []run, top bool) (at []int64, narrow
 		if e.Op.IsSetOperator() {
 			needed = conjuncts(e)
 		}
-		// Short ones first: they are cheap, and as likely to be false.
-		slices.SortStableFunc(needed, func(a, b parser.Expr) int { return len(a.String()) - len(b.String()) })
+		// Small ones first: they are cheap, and as likely to be false.
+		slices.SortStableFunc(needed, func(a, b parser.Expr) int { return c.size(a) - c.size(b) })
 		for _, n := range needed {
 			some, ok, err := c.steps(n, in, false)
 			if err != nil {

@@ -1,6 +1,7 @@
 package backtest
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -28,33 +29,52 @@ type Limit struct {
 const pagesName = "pages"
 
 var (
-	limitForm = regexp.MustCompile(`^\s*([^\s<>={}]*)\s*(\{.*\})?\s*(>=|<=|>|<)\s*([0-9]+(?:\.[0-9]+)?)\s*(?:/\s*([hdw]))?\s*$`)
+	// The last comparison is the limit's: the name of an alert may have any characters.
+	limitForm = regexp.MustCompile(`^(?s:(.*))(>=|<=|>|<)\s*([0-9]+(?:\.[0-9]+)?)\s*(?:/\s*([hdw]))?\s*$`)
 	limitPer  = map[string]time.Duration{"h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour}
 )
 
 // ParseLimit reads "ContendInflightCPU>2/d": too much is when that alert fired more than
 // twice a day. The comparison may be >, >=, < or <=; the time h, d or w, or none for the
 // whole window; the name pages counts the pages of all alerts. Matchers after the
-// name, Disk{severity="page"}>1/d, choose among alerts by the labels in their rules.
+// name, Disk full{severity="page"}>1/d, choose among alerts by the labels in their rules;
+// an alert whose name ends with } or has space around it is {alertname="…"}.
 func ParseLimit(text string) (Limit, error) {
 	m := limitForm.FindStringSubmatch(text)
-	if m == nil || m[1]+m[2] == "" {
+	if m == nil || strings.TrimSpace(m[1]) == "" {
 		return Limit{}, fmt.Errorf(`expected an alert and how often it may not fire, such as ContendInflightCPU>2/d, Disk{severity="page"}>1/d or pages>1/w, saw %q`, text)
 	}
-	l := Limit{Text: strings.TrimSpace(text), alert: m[1], op: m[3], per: limitPer[m[5]]}
+	l := Limit{Text: strings.TrimSpace(text), op: m[2], per: limitPer[m[4]]}
 	var err error
-	if m[2] != "" {
-		if l.alert == pagesName {
-			return Limit{}, fmt.Errorf("expected pages without matchers, since a page may be of several alerts, saw %q", text)
-		}
-		if l.matchers, err = parser.NewParser(parser.Options{}).ParseMetricSelector(m[2]); err != nil {
-			return Limit{}, fmt.Errorf("expected matchers such as {severity=\"page\"} in %q: %w", text, err)
-		}
+	if l.alert, l.matchers, err = chosen(strings.TrimSpace(m[1])); err != nil {
+		return Limit{}, fmt.Errorf("expected matchers such as {severity=\"page\"} in %q: %w", text, err)
 	}
-	if l.most, err = strconv.ParseFloat(m[4], 64); err != nil {
+	if l.alert == pagesName && l.matchers != nil {
+		return Limit{}, fmt.Errorf("expected pages without matchers, since a page may be of several alerts, saw %q", text)
+	}
+	if l.most, err = strconv.ParseFloat(m[3], 64); err != nil {
 		return Limit{}, fmt.Errorf("expected a number in %q: %w", text, err)
 	}
 	return l, nil
+}
+
+// chosen splits the name of an alert from the matchers after it: the longest that are some.
+func chosen(text string) (alert string, matchers []*labels.Matcher, err error) {
+	if !strings.HasSuffix(text, "}") {
+		return text, nil, nil
+	}
+	p := parser.NewParser(parser.Options{})
+	for i, c := range text {
+		if c != '{' {
+			continue
+		}
+		m, failed := p.ParseMetricSelector(text[i:])
+		if failed == nil {
+			return strings.TrimSpace(text[:i]), m, nil
+		}
+		err = cmp.Or(err, failed)
+	}
+	return text, nil, err
 }
 
 // on tells whether the limit is on an alert of a name and static labels.
@@ -176,7 +196,7 @@ func (l *Limit) Judge(r *Result) (beyond, unknown string) {
 // Remark names the alerts that page and have no series, where the limit is on pages and
 // they do not make it unknown; "" where there are none.
 func (l *Limit) Remark(r *Result) string {
-	names := r.blindPaging()
+	names := r.paging(NoSeries)
 	if l.alert != pagesName || len(names) == 0 {
 		return ""
 	}
@@ -213,7 +233,7 @@ func (r *Result) blindPages() string {
 		}
 	}
 	if noSeries == paging && paging > 0 {
-		return "no alert that pages has series: " + strings.Join(r.blindPaging(), ", ")
+		return "no alert that pages has series: " + strings.Join(r.paging(NoSeries), ", ")
 	}
 	return ""
 }

@@ -2,12 +2,15 @@ package backtest
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/rulefmt"
@@ -23,9 +26,13 @@ const (
 	maxRules = 20_000
 	// contend's longest expression, which reads all metrics that it knows, has 83 KB.
 	maxExpr = 256 << 10
-	// The parser's checks take time by the square of how deep an expression is: so
-	// much takes 50 ms. contend's has some 400 operators, 20 brackets deep.
-	maxOperators, maxDepth = 3000, 1000
+	// The parser and each step of the engine take time by the square of how deep an
+	// expression is: so much takes 5 ms and 10 ms a step. contend's has some 400 operators,
+	// 20 brackets deep.
+	maxOperators, maxDepth = 1000, 1000
+	// A template of a label is parsed again for each sample: so much takes 2 ms. The
+	// longest annotations of kubernetes-mixin have 1 KB, and two ifs in each other.
+	maxTemplate, maxNested = 16 << 10, 100
 	// So many errors of one file are told.
 	maxErrors = 20
 )
@@ -125,6 +132,19 @@ func field(n *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
+// values are those of a mapping by key, with what it merges; none of what is no mapping.
+func values(n *yaml.Node) map[string]*yaml.Node {
+	var direct map[string]yaml.Node
+	if n == nil || n.Decode(&direct) != nil {
+		return nil
+	}
+	out := map[string]*yaml.Node{}
+	for key, value := range direct {
+		out[key] = resolve(&value)
+	}
+	return out
+}
+
 // known refuses what is no mapping, and keys that nobody knows: a misspelt "for"
 // would else be none.
 func (r *reader) known(n *yaml.Node, what string, keys ...string) bool {
@@ -220,7 +240,7 @@ func (r *reader) list(n *yaml.Node, name, of string, f func(*yaml.Node)) {
 		return
 	}
 	for _, item := range l.Content {
-		if len(r.errs) > maxErrors {
+		if len(r.errs) > maxErrors || r.rules > maxRules {
 			return
 		}
 		f(resolve(item))
@@ -239,6 +259,9 @@ func (r *reader) group(n *yaml.Node) {
 	if r.resource != "" {
 		g.File += " (" + r.resource + ")"
 		in = r.resource
+	}
+	if !r.durations(n, "a group", "interval", "query_offset", "evaluation_delay") {
+		return
 	}
 	var head struct {
 		Name        string            `yaml:"name"`
@@ -275,16 +298,19 @@ func (r *reader) group(n *yaml.Node) {
 func (r *reader) rule(g *Group, n *yaml.Node) {
 	if r.rules++; r.rules > maxRules {
 		r.fail(n.Line, "expected at most %d rules, saw more", maxRules)
-		r.errs = r.errs[:min(len(r.errs), maxErrors)]
-		r.fail(n.Line, "")
 		return
 	}
-	if !r.known(n, "a rule", "alert", "record", "expr", "for", "keep_firing_for", "labels", "annotations") {
+	if !r.known(n, "a rule", "alert", "record", "expr", "for", "keep_firing_for", "labels", "annotations") ||
+		!r.durations(n, "a rule", "for", "keep_firing_for") {
 		return
 	}
 	var rule rulefmt.Rule
 	var nodes rulefmt.RuleNode
-	if err := errors.Join(n.Decode(&rule), n.Decode(&nodes)); err != nil {
+	err := n.Decode(&rule)
+	if err == nil {
+		err = n.Decode(&nodes) // the same, with lines
+	}
+	if err != nil {
 		r.yaml(n, err)
 		return
 	}
@@ -297,17 +323,46 @@ func (r *reader) rule(g *Group, n *yaml.Node) {
 		r.fail(nodes.Expr.Line, "group %q, rule %q: %w", clip(g.Name), clip(name), err)
 		return
 	}
+	lines := map[string]int{} // of templates, as Validate calls them
+	for _, kind := range []string{"label", "annotation"} {
+		all := values(values(n)[kind+"s"])
+		for _, key := range slices.Sorted(maps.Keys(all)) {
+			of, value := fmt.Sprintf("%s %q", kind, key), all[key]
+			lines[of] = value.Line
+			if err := plainTemplate(value.Value); err != nil {
+				r.fail(value.Line, "group %q, rule %q: %s: %w", clip(g.Name), clip(name), clip(of), err)
+				return
+			}
+		}
+	}
 	errs := rule.Validate(nodes, model.UTF8Validation, parser.NewParser(parser.Options{}))
 	for i := range errs {
 		// The text begins with a line where it is known, and may be of many.
 		line := 0
-		if fmt.Sscanf(errs[i].Error(), "%d:", &line); line == 0 {
-			line = n.Line
-		}
+		fmt.Sscanf(errs[i].Error(), "%d:", &line)
 		text := strings.ReplaceAll(errs[i].Unwrap().Error(), "\n", " ")
+		of, _, _ := strings.Cut(text, ": ")
+		line = cmp.Or(line, lines[of], n.Line)
 		r.fail(line, "group %q, rule %q: %s", clip(g.Name), clip(name), text)
 	}
 	g.Rules = append(g.Rules, rule)
+}
+
+// durations refuses values that are no durations. Decoding a whole group or rule
+// would not say on which line they are.
+func (r *reader) durations(n *yaml.Node, of string, names ...string) bool {
+	all, ok := values(n), true
+	for _, name := range names {
+		value := all[name]
+		if value == nil {
+			continue
+		}
+		if err := value.Decode(new(model.Duration)); err != nil {
+			r.fail(value.Line, "expected a duration such as 90s, 5m or 1d, below 292y, as %s of %s, saw %s", name, of, kindOf(value))
+			ok = false
+		}
+	}
+	return ok
 }
 
 // simple refuses an expression that would take long to parse.
@@ -330,4 +385,25 @@ func simple(expr string) error {
 			return fmt.Errorf("expected an expression of at most %d operators and %d brackets in each other, saw more", maxOperators, maxDepth)
 		}
 	}
+}
+
+// plainTemplate refuses a template that would take long to parse.
+func plainTemplate(text string) error {
+	if len(text) > maxTemplate {
+		return fmt.Errorf("expected a template of at most %d KiB, saw %d bytes", maxTemplate>>10, len(text))
+	}
+	depth := 0
+	for _, action := range strings.Split(text, "{{")[1:] {
+		action = strings.TrimLeft(action, "- \t\r\n")
+		switch word := action[:len(action)-len(strings.TrimLeftFunc(action, unicode.IsLetter))]; word {
+		case "if", "with", "range", "define", "block":
+			depth++
+		case "end":
+			depth--
+		}
+		if depth > maxNested {
+			return fmt.Errorf("expected a template of at most %d ifs and loops in each other, saw more", maxNested)
+		}
+	}
+	return nil
 }

@@ -94,7 +94,8 @@ type replay struct {
 	recorded map[string]bool // the names that rules write
 	matched  map[string]bool // by a selector's text
 	store    *memory.Store
-	fine     time.Duration // the shortest step
+	fine     time.Duration  // the shortest step
+	could    map[*rule]bool // see possible; of a replay that is over
 
 	mu    sync.Mutex
 	notes []string
@@ -128,6 +129,7 @@ func Run(ctx context.Context, src Source, groups []Group, opt Options) (*Result,
 	for _, r := range p.rules {
 		p.fine = min(p.fine, r.step)
 	}
+	p.fine = min(p.fine, max(opt.End.Sub(opt.Start), time.Millisecond)) // of what is evaluated at most once
 	if opt.End.Sub(opt.Start)/p.fine > maxSteps {
 		return nil, fmt.Errorf("expected at most %d evaluations, saw %s each %s: choose a shorter window with --since", maxSteps, model.Duration(opt.End.Sub(opt.Start)), model.Duration(p.fine))
 	}
@@ -304,10 +306,11 @@ func (p *replay) run(first time.Time) error {
 	p.store = memory.New()
 	p.store.SetLookback(p.lookback)
 	steps := cmp.Or(p.opt.chunk, firstSteps)
-	for from := gridFrom(first, p.fine); !from.After(p.opt.End); {
-		to := from.Add(time.Duration(steps) * p.fine) // excluded
-		if end := p.opt.End.Add(time.Millisecond); to.After(end) {
-			to = end
+	// Not from a multiple of the shortest step: one of a longer step may be before it.
+	for from := gridFrom(first, time.Millisecond); !from.After(p.opt.End); {
+		to := p.opt.End.Add(time.Millisecond) // excluded
+		if time.Duration(steps) < to.Sub(from)/p.fine {
+			to = from.Add(time.Duration(steps) * p.fine)
 		}
 		p.opt.Progress(fmt.Sprintf("replaying %s of %s", clock(from), clock(p.opt.End)))
 		if err := p.chunk(from, to); err != nil {
@@ -405,6 +408,7 @@ func (p *replay) rule(r *rule, from, to time.Time) error {
 		return nil
 	}
 	end := start.Add(to.Add(-time.Millisecond).Sub(start).Truncate(r.step))
+	r.evaluations += int64(end.Sub(start)/r.step) + 1
 	ask := p.store.Range
 	whole := r.stepwise
 	if r.pure() && !r.stepwise {
@@ -433,7 +437,7 @@ func (p *replay) rule(r *rule, from, to time.Time) error {
 	var m promql.Matrix
 	var err error
 	if a, b := start.Add(-r.offset), end.Add(-r.offset); whole {
-		m, err = patient(r.expr.String(), a, b, r.step)
+		m, err = patient(r.text, a, b, r.step)
 	} else {
 		m, err = evaluate(patient, r.expr, a, b, r.step)
 	}
@@ -447,8 +451,8 @@ func (p *replay) rule(r *rule, from, to time.Time) error {
 		p.write(r, r.Record, r.labelled(m), start)
 		return nil
 	}
-	if r.err = r.alert.take(m); r.err != nil {
-		return nil
+	if r.err = r.alert.take(p.ctx, m); r.err != nil {
+		return p.ctx.Err()
 	}
 	active, err := r.alert.advance(end)
 	if err != nil {

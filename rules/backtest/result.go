@@ -40,14 +40,15 @@ type Result struct {
 // Outcome is what became of an alerting rule.
 type Outcome string
 
-// An alert that did not fire either could not have, for want of series, or was
-// waiting, or its condition was false.
+// An alert that did not fire either could not have, for want of series or of an
+// evaluation, or was waiting, or its condition was false.
 const (
 	Fired          Outcome = "fired"
 	Pending        Outcome = "pending"         // and never for long enough
 	ConditionFalse Outcome = "condition false" // at each evaluation
 	NoSeries       Outcome = "no series"       // that could make it true
 	Failed         Outcome = "failed"          // it could not be replayed
+	NotEvaluated   Outcome = "not evaluated"   // not once: its interval is longer than the window
 )
 
 // Alert is one alerting rule.
@@ -96,14 +97,14 @@ func pages(severity string) bool { return slices.Contains(pageSeverities, severi
 // pages tells whether an alert may call somebody.
 func (a *Alert) pages() bool { return a.template || pages(a.Severity) }
 
-// title is an alert's name, with the labels of its rule where others have that name.
+// title is an alert's name, with the labels of its rule where others have that name; it is printable.
 func (r *Result) title(a *Alert) string {
 	alike := func(b Alert) bool { return b.Alert == a.Alert }
 	first := slices.IndexFunc(r.Alerts, alike)
 	if len(a.Labels) == 0 || !slices.ContainsFunc(r.Alerts[first+1:], alike) {
-		return a.Alert
+		return printable(a.Alert)
 	}
-	return a.Alert + "{" + shownLabels(a.Labels) + "}"
+	return printable(a.Alert) + "{" + shownLabels(a.Labels) + "}"
 }
 
 // Days is how long the time was that was replayed.
@@ -112,6 +113,7 @@ func (r *Result) Days() float64 { return r.End.Sub(r.Start).Hours() / 24 }
 // result collects what the rules found.
 func (p *replay) result() *Result {
 	out := &Result{Schema: Schema, Start: p.opt.Start.UTC(), End: p.opt.End.UTC(), Alerts: []Alert{}, Pages: []Page{}, NoSeries: []string{}}
+	p.could = p.possible()
 	absent := map[string]bool{}
 	for _, r := range p.rules {
 		for _, s := range r.reads {
@@ -148,26 +150,35 @@ func (p *replay) there(s *selector) bool {
 		return true
 	}
 	return slices.ContainsFunc(s.from, func(w *rule) bool {
-		return !w.empty || w.unknown(map[*rule]bool{}) != "" || w.begin.IsZero() && p.possible(w, map[*rule]bool{})
+		return !w.empty || w.unknown(map[*rule]bool{}) != "" || w.begin.IsZero() && p.could[w]
 	})
 }
 
-// possible tells whether a rule could have had a value with the series that are there.
-func (p *replay) possible(r *rule, visited map[*rule]bool) bool {
-	if visited[r] {
-		return false
-	}
-	visited[r] = true
-	defer delete(visited, r)
-	return couldBe(r.expr, func(v *parser.VectorSelector) bool {
-		text := matchersText(v)
-		for i := range r.reads {
-			if s := &r.reads[i]; s.text == text {
-				return p.matched[text] || slices.ContainsFunc(s.from, func(w *rule) bool { return !w.empty || p.possible(w, visited) })
+// possible are the rules that could have had a value with the series that are there. Rules
+// that read each other need a value from outside: each look finds those that
+// earlier ones feed, until one finds none.
+func (p *replay) possible() map[*rule]bool {
+	could := map[*rule]bool{}
+	for found := true; found; {
+		found = false
+		for _, level := range p.levels {
+			for _, u := range level {
+				for _, r := range u.rules {
+					if !could[r] && couldBe(r.expr, func(v *parser.VectorSelector) bool { return p.feeds(r, v, could) }) {
+						could[r], found = true, true
+					}
+				}
 			}
 		}
-		return false
-	})
+	}
+	return could
+}
+
+// feeds tells whether a selector of a rule matches anything, or could of what rules write.
+func (p *replay) feeds(r *rule, v *parser.VectorSelector, could map[*rule]bool) bool {
+	text := matchersText(v)
+	i := slices.IndexFunc(r.reads, func(s selector) bool { return s.text == text })
+	return p.matched[text] || i >= 0 && slices.ContainsFunc(r.reads[i].from, func(w *rule) bool { return !w.empty || could[w] })
 }
 
 // missing adds the selectors that a rule needs and that match nothing. Of a record that is
@@ -180,7 +191,7 @@ func (p *replay) missing(r *rule, visited map[*rule]bool, found map[string]bool)
 		}
 		further := false
 		for _, w := range s.from {
-			if !visited[w] && !w.pure() && !p.possible(w, map[*rule]bool{}) {
+			if !visited[w] && !w.pure() && !p.could[w] {
 				p.missing(w, visited, found)
 				further = true
 			}
@@ -258,6 +269,8 @@ func (p *replay) alertOf(r *rule) Alert {
 	switch {
 	case r.err != nil:
 		out.Error = r.err.Error()
+	case r.evaluations == 0:
+		out.Error = r.idle()
 	case r.alert.doubled > 0:
 		out.Error = fmt.Sprintf("%d evaluations have two alerts with the same labels, first at %s: a server refuses them", r.alert.doubled, clock(r.alert.firstDoubled))
 	case r.failures > 0:
@@ -270,16 +283,24 @@ func (p *replay) alertOf(r *rule) Alert {
 	switch {
 	case len(out.Firings) > 0:
 		out.Outcome = Fired
+	case r.err == nil && r.evaluations == 0:
+		out.Outcome = NotEvaluated
 	case r.err != nil || r.failures > 0 || fed:
 		out.Outcome = Failed
 	case out.Pending > 0:
 		out.Outcome = Pending
-	case !p.possible(r, map[*rule]bool{}):
+	case !p.could[r]:
 		out.Outcome = NoSeries
 	default:
 		out.Outcome = ConditionFalse
 	}
 	return out
+}
+
+// idle says why a rule was never evaluated. Of a rule whose interval is shorter than the
+// window a multiple of it is in there.
+func (r *rule) idle() string {
+	return fmt.Sprintf("not evaluated: its interval of %s is longer than the window", model.Duration(r.step))
 }
 
 // unknown says why not all values of a rule are known, its own fault or that of what
@@ -292,6 +313,8 @@ func (r *rule) unknown(visited map[*rule]bool) string {
 		return fmt.Sprintf("%s is not replayed: %v", name, r.err)
 	case r.failures > 0:
 		return fmt.Sprintf("%s: some evaluations failed, %s", name, r.failure)
+	case r.evaluations == 0 && !r.begin.IsZero():
+		return name + ": " + r.idle()
 	}
 	for _, s := range r.reads {
 		for _, w := range s.from {

@@ -2,12 +2,16 @@ package backtest
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql"
 
 	"github.com/contend/contend/ingest/series/memory"
 	"github.com/contend/contend/ingest/series/promapi"
@@ -319,6 +323,191 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
+// TestNotEvaluated holds that what was never evaluated is told apart from what was false, and
+// that what reads it is not known.
+func TestNotEvaluated(t *testing.T) {
+	t.Parallel()
+	groups := mustParse(t, `
+groups:
+  - name: long
+    interval: 10h
+    rules:
+      - {record: x, expr: requests}
+      - {alert: Long, expr: "requests >= 0", labels: {severity: page}}
+      - {alert: Nothing, expr: "nothing >= 0"}
+  - {name: ever, interval: 290y, rules: [{alert: Ever, expr: "requests >= 0"}]}
+  - {name: once, interval: 1h, rules: [{alert: Once, expr: "requests > 100"}]}
+  - name: fed
+    rules:
+      - {alert: Fed, expr: "x >= 0"}
+      - {alert: False, expr: "requests > 100"}
+`)
+	start := testStart.Add(12 * testStep) // an hour of an even number is no multiple of 10 h
+	for _, tt := range []struct {
+		interval time.Duration
+		want     string
+	}{
+		{testStep, "Long not evaluated: its interval of 10h is longer than the window; Nothing not evaluated: its interval of 10h is longer than the window; " +
+			"Ever not evaluated: its interval of 290y is longer than the window; Once not evaluated: its interval of 1h is longer than the window; " +
+			"Fed failed: it reads what is not known: x: not evaluated: its interval of 10h is longer than the window; False condition false: "},
+		{10 * time.Hour, "Long not evaluated: its interval of 10h is longer than the window; Nothing not evaluated: its interval of 10h is longer than the window; " +
+			"Ever not evaluated: its interval of 290y is longer than the window; Once not evaluated: its interval of 1h is longer than the window; " +
+			"Fed not evaluated: its interval of 10h is longer than the window; False not evaluated: its interval of 10h is longer than the window"},
+	} {
+		r, err := Run(t.Context(), FromStore(some()), groups, Options{Start: start, End: testStart.Add(239 * testStep), Interval: tt.interval})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, a := range r.Alerts {
+			got = append(got, fmt.Sprintf("%s %s: %s", a.Alert, a.Outcome, strings.TrimPrefix(a.Error, "not evaluated: ")))
+		}
+		if strings.Join(got, "; ") != tt.want {
+			t.Errorf("each %s: %s\nwant %s", tt.interval, strings.Join(got, "; "), tt.want)
+		}
+		for text, want := range map[string]string{
+			"Long>1/d": "? Long>1/d is not known: Long: not evaluated: its interval of 10h is longer than the window",
+			"Long<1":   "? Long<1 is not known: Long: not evaluated: its interval of 10h is longer than the window",
+			"pages>1":  "? pages>1 is not known: Long: not evaluated: its interval of 10h is longer than the window",
+		} {
+			l, err := ParseLimit(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := judged(&l, r); got != want {
+				t.Errorf("each %s: %q, want %q", tt.interval, got, want)
+			}
+		}
+		var text, junit bytes.Buffer
+		if err := errors.Join(Text(&text, r), JUnit(&junit, r, nil)); err != nil {
+			t.Fatal(err)
+		}
+		if want := "nobody was paged (severity page or critical)\nnot replayed: Long\n\nLong: not evaluated: its interval of 10h is longer than the window\n\nNothing: "; !strings.Contains(text.String(), want) {
+			t.Errorf("want %s in\n%s", want, text.String())
+		}
+		if want := "<testcase name=\"Long\" classname=\"long\">\n      <error message=\"not evaluated: its interval of 10h is longer than the window\">"; !strings.Contains(junit.String(), want) {
+			t.Errorf("want %s in\n%s", want, junit.String())
+		}
+	}
+	// The longer interval's multiple is there, at the start of the window, and the shorter one's is not.
+	at := testStart.Add(20 * time.Second)
+	r, err := Run(t.Context(), FromStore(some()), mustParse(t, `groups: [{name: a, interval: 20s, rules: [{alert: A, expr: "requests > 0"}]}, {name: b, interval: 15s, rules: [{alert: B, expr: "requests > 0"}]}]`),
+		Options{Start: at, End: at.Add(9 * time.Second)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := r.Alerts[0], r.Alerts[1]; len(a.Firings) != 2 || !a.Firings[0].Start.Equal(at) || b.Outcome != NotEvaluated {
+		t.Errorf("A %s %v, B %s %v", a.Outcome, a.Firings, b.Outcome, b.Firings)
+	}
+}
+
+// TestForged holds that no name, label or error makes lines that seem to be of the result.
+func TestForged(t *testing.T) {
+	t.Parallel()
+	store := memory.New()
+	column(store, labels.FromStrings("__name__", "x", "job", "a: B\n\nnobody was paged\n", "k8s.pod.ünï\"", "\u202ey"), "1 1 9 9 1")
+	groups := mustParse(t, `
+groups:
+  - name: "g\u202e\n"
+    limit: 1
+    rules:
+      - {alert: "X: never fired: its condition was false\n\nB", expr: "x > 5", labels: {severity: page}}
+      - {alert: "B\u2028", expr: "nothing{a=\"\u202e\\n\"} > 5", labels: {severity: page}}
+      - {alert: "C\x1b[1m", expr: "x{job!=\"\\n\"} offset -5m"}
+`)
+	r, err := Run(t.Context(), FromStore(store), groups, Options{Start: testStart, End: testStart.Add(4 * testStep), Interval: testStep})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit, err := ParseLimit(`{alertname=~"X.*"}>0`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text, junit bytes.Buffer
+	if err := errors.Join(Text(&text, r), JUnit(&junit, r, []Limit{limit})); err != nil {
+		t.Fatal(err)
+	}
+	want := strings.NewReplacer("START", clock(testStart), "END", clock(testStart.Add(4*testStep)), "AT", clock(testStart.Add(2*testStep))).Replace(`START to END (1m)
+
+paged once (severity page or critical, grouped by job)
+not looked, for want of series: B\u2028
+  AT  for 30s  a: B\n\nnobody was paged\n: X: never fired: its condition was false\n\nB
+
+X: never fired: its condition was false\n\nB: fired once, for 30s in all
+  AT  for 30s  {"k8s.pod.ünï\""="\u202ey", job="a: B\n\nnobody was paged\n", severity="page"}
+
+B\u2028: could not fire: no such series
+  nothing matches nothing{a="\u202e\n"}
+
+C\x1b[1m: not replayed
+  x{job!="\n"} reads 5m into the future, which a live rule does not have
+
+1 selector of the rules matched nothing; -o json lists them (no_series)
+
+note: group g\u202e\n: its limit of 1 is not applied
+`)
+	if text.String() != want {
+		t.Errorf("%s\nall:\n%s", firstDifference(text.String(), want), text.String())
+	}
+	if class := `classname="g\u202e\n"`; strings.Count(junit.String(), class) != 3 || strings.ContainsAny(junit.String(), "\u202e\u2028\x1b") || strings.Contains(junit.String(), "&#xA;") {
+		t.Errorf("junit: %s", junit.String())
+	}
+	if long := printable(strings.Repeat("ü", 2001)); long != strings.Repeat("ü", 2000)+"…" {
+		t.Errorf("a long text has %d bytes", len(long))
+	}
+	if same := "sum by (job) (x{a=\"\\\\\"}) – ünï"; printable(same) != same {
+		t.Errorf("%s, want %s", printable(same), same)
+	}
+}
+
+// TestHostileRules holds that rules which would take for ever end, and that those beside
+// them are replayed.
+func TestHostileRules(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("groups:\n- name: g\n  rules:\n  - {record: x0, expr: none}\n  - {record: x1, expr: none}\n")
+	for i := 2; i < 60; i++ {
+		fmt.Fprintf(&b, "  - {record: x%d, expr: x%d or x%d}\n", i, i-1, i-2) // of which each could twice as many ways
+	}
+	fmt.Fprintf(&b, "  - {alert: Ways, expr: x59}\n  - {alert: Plus, expr: \"requests%s > 1\"}\n", strings.Repeat("+requests", maxOperators-1))
+	for name, expr := range map[string]string{
+		"Points": "max_over_time(requests[30d:10ms])", "Within": "max_over_time(max_over_time(requests[1d:1m])[1d:1m])", "Minutes": "max_over_time(requests[140d:])",
+		"Month": "max_over_time(requests[30d:15s]) > 8", "Days": "max_over_time(requests[138d:]) > 8",
+	} {
+		fmt.Fprintf(&b, "  - {alert: %s, expr: \"%s\"}\n", name, expr)
+	}
+	r := run1(t, FromStore(some()), mustParse(t, b.String()), 8, 0)
+	got := map[string]string{}
+	for _, a := range r.Alerts {
+		got[a.Alert] = strings.TrimSuffix(string(a.Outcome)+" "+a.Error, " ")
+	}
+	const refused = "failed expected subqueries of at most 200000 points at each evaluation, saw "
+	for name, want := range map[string]string{
+		"Ways": "no series", "Plus": "fired", "Month": "condition false", "Days": "condition false",
+		"Points": refused + "[30d:10ms] with 2.59e+08: choose a longer step", "Within": refused + "[1d:1m] with 2.07e+06: choose a longer step",
+		"Minutes": refused + "[20w:1m] with 2.02e+05: choose a longer step",
+	} {
+		if got[name] != want {
+			t.Errorf("%s: %s, want %s", name, got[name], want)
+		}
+	}
+}
+
+// TestTemplatesEnd holds that a replay which is cancelled expands no more templates.
+func TestTemplatesEnd(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	a := newAlert(&rule{Rule: rulefmt.Rule{Alert: "A"}, labels: map[string]string{"l": "{{ $value }}"}})
+	m := promql.Matrix{{Floats: []promql.FPoint{{T: 1, F: 1}}}}
+	if err := a.take(ctx, m); !errors.Is(err, context.Canceled) || len(a.tracks) > 0 {
+		t.Errorf("cancelled: %v and %d alerts", err, len(a.tracks))
+	}
+	if err := a.take(t.Context(), m); err != nil || len(a.tracks) != 1 {
+		t.Errorf("%v and %d alerts", err, len(a.tracks))
+	}
+}
+
 // TestPages holds how firings are grouped.
 func TestPages(t *testing.T) {
 	t.Parallel()
@@ -521,15 +710,23 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tt.text, got, tt.want)
 		}
 	}
-	for _, text := range []string{"", "A", "A>", ">2/d", "A>2/y", "A>-1", "A>x", "A==2", "A>2/d/d", "A B>2", "{}x>2", "A{x}>2", `A{x="y">2`, `pages{job="a"}>2`} {
+	for _, text := range []string{"", "A", "A>", ">2/d", "A>2/y", "A>-1", "A>x", "A==2", "A>2/d/d", " >2", "A{x}>2", `pages{job="a"}>2`} {
 		if l, err := ParseLimit(text); err == nil {
 			t.Errorf("%q is read as %+v", text, l)
 		}
 	}
 	groups := mustParse(t, someRules)
+	var gone []Absent
+	for _, name := range []string{"Gone", "Disk full", "Rate > 5/d", "läuft, {x} = y", "Disk {sda}"} {
+		gone = append(gone, Absent{Alert: name, Severity: "info"})
+	}
 	for text, want := range map[string]string{
 		"Busy>1": "", "pages>1": "",
-		`Busy{severity="page"}>1`: "", "Gone>1": "", `Gone{severity="info"}>1`: "", `{severity="critical"}>1`: "",
+		"Disk full>1/d": "", `Disk full{severity="info"} > 1/d`: "", "Rate > 5/d>1": "", "läuft, {x} = y >= 1": "", `{alertname="Disk {sda}"}>1`: "",
+		`Disk {sda}{severity="info"}>1`: "",
+		"Disk  full>1":                  `Disk  full>1: expected an alert of the rules, saw "Disk  full"; the closest: Disk full, Disk {sda}, Missing`,
+		"{}x>2":                         `{}x>2: expected an alert of the rules, saw "{}x"; the closest: Busy, Fixed, Gone`,
+		`Busy{severity="page"}>1`:       "", "Gone>1": "", `Gone{severity="info"}>1`: "", `{severity="critical"}>1`: "",
 		`Busy{severity="pgae"}>1`: `Busy{severity="pgae"}>1: expected an alert of the rules, saw Busy with other labels only: {severity="page"}`,
 		`{severity="pgae"}>1`:     `{severity="pgae"}>1: expected an alert of the rules, saw none with such labels`,
 		"Bussy>1":                 `Bussy>1: expected an alert of the rules, saw "Bussy"; the closest: Busy, False, Worse`,
@@ -539,7 +736,7 @@ func TestLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := ""
-		if err := l.Check(groups, []Absent{{Alert: "Gone", Severity: "info"}}); err != nil {
+		if err := l.Check(groups, gone); err != nil {
 			got = err.Error()
 		}
 		if got != want {

@@ -21,11 +21,16 @@ const (
 	forStateMetric = "ALERTS_FOR_STATE"
 )
 
+// Points of subqueries at one evaluation, each of which is evaluated and kept. 30 days at
+// 15 s, more than any error budget reads, are 172,800.
+const maxPoints = 200_000
+
 // rule is a rule on its way through a replay.
 type rule struct {
 	rulefmt.Rule
 	group  *Group
 	expr   parser.Expr
+	text   string            // expr as it is asked for
 	labels map[string]string // its own over its group's
 
 	step, offset time.Duration
@@ -38,8 +43,9 @@ type rule struct {
 	begin time.Time
 	err   error // why it is not replayed
 
-	failures int    // evaluations, or runs of them, that failed
-	failure  string // the first
+	evaluations int64  // how many there were
+	failures    int    // evaluations, or runs of them, that failed
+	failure     string // the first
 
 	alert *alert // nil of a recording rule
 	// written are the labels of what a stepwise rule wrote last, by name.
@@ -75,6 +81,7 @@ func compile(groups []Group, interval, lookback time.Duration) []*rule {
 			}
 			if r.expr, r.err = p.ParseExpr(in.Expr); r.err == nil {
 				r.err = r.inspect(lookback)
+				r.text = r.expr.String()
 			}
 			if r.err == nil && r.offset < 0 {
 				r.err = errors.New("its group's query_offset is negative: a rule that is evaluated live cannot read the future")
@@ -93,8 +100,13 @@ func (r *rule) inspect(lookback time.Duration) error {
 	parser.Inspect(r.expr, func(n parser.Node, path []parser.Node) error {
 		v, ok := n.(*parser.VectorSelector)
 		if !ok {
-			if s, ok := n.(*parser.SubqueryExpr); ok && s.StartOrEnd != 0 {
-				r.atEvaluation(&s.StartOrEnd, path)
+			if s, ok := n.(*parser.SubqueryExpr); ok {
+				if s.StartOrEnd != 0 {
+					r.atEvaluation(&s.StartOrEnd, path)
+				}
+				if points := pointsOf(s, path); points > maxPoints {
+					failed = fmt.Errorf("expected subqueries of at most %d points at each evaluation, saw [%s:%s] with %.3g: choose a longer step", maxPoints, model.Duration(s.Range), model.Duration(stepOf(s)), points)
+				}
 			}
 			return nil
 		}
@@ -130,6 +142,21 @@ func (r *rule) inspect(lookback time.Duration) error {
 	})
 	return failed
 }
+
+// pointsOf is how many points a subquery has at one evaluation of the rule, with those of
+// the subqueries above it, which read it at each of theirs.
+func pointsOf(s *parser.SubqueryExpr, path []parser.Node) float64 {
+	points := float64(s.Range) / float64(stepOf(s))
+	for _, n := range path {
+		if above, ok := n.(*parser.SubqueryExpr); ok {
+			points *= float64(above.Range) / float64(stepOf(above))
+		}
+	}
+	return points
+}
+
+// stepOf is the resolution of a subquery: of [1h:] a server's evaluation_interval.
+func stepOf(s *parser.SubqueryExpr) time.Duration { return cmp.Or(s.Step, usualInterval) }
 
 // atEvaluation deals with @ start() and @ end(), which in a rule are the time of
 // the evaluation. In a subquery that is another time than the one there.

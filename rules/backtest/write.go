@@ -61,13 +61,44 @@ func span(d time.Duration) string {
 // shownFirings are how many of an alert's are listed in text: its latest.
 const shownFirings = 10
 
-// Text writes r for people.
+// printable is a text of a rule file or of series for one line of a page: what is not
+// shown, or changes how what is beside it is shown, is escaped as in a string of Go, so that
+// nobody can write lines that seem to be of the result. (detect/report, which does
+// the like for its own pages, stands beside this package.)
+func printable(text string) string {
+	const most = 2000 // runes: more than any real name or message
+	var b strings.Builder
+	n := 0
+	for _, c := range text {
+		if n++; n > most {
+			b.WriteString("…")
+			break
+		}
+		if strconv.IsPrint(c) {
+			b.WriteRune(c)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(c), "'"))
+		}
+	}
+	return b.String()
+}
+
+// joined are some texts in a row, each printable.
+func joined(texts []string) string {
+	var out []string
+	for _, text := range texts {
+		out = append(out, printable(text))
+	}
+	return strings.Join(out, ", ")
+}
+
+// Text writes r for people. What is from rules and series is on it as printable makes it.
 func Text(w io.Writer, r *Result) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s to %s (%s)\n", clock(r.Start), clock(r.End), span(r.End.Sub(r.Start)))
 	fmt.Fprintf(&b, "\n%s\n", pagesText(r))
 	for _, p := range r.Pages[max(0, len(r.Pages)-shownFirings):] {
-		fmt.Fprintf(&b, "  %s  %s%s: %s\n", clock(p.Start), length(p.Start, p.End), p.groupText(), strings.Join(p.Alerts, ", "))
+		fmt.Fprintf(&b, "  %s  %s%s: %s\n", clock(p.Start), length(p.Start, p.End), p.groupText(), joined(p.Alerts))
 	}
 	for i := range r.Alerts {
 		a := &r.Alerts[i]
@@ -78,12 +109,12 @@ func Text(w io.Writer, r *Result) error {
 		for _, f := range a.Firings[max(0, len(a.Firings)-shownFirings):] {
 			fmt.Fprintf(&b, "  %s  %s  {%s}\n", clock(f.Start), length(f.Start, f.End), shownLabels(f.Labels))
 		}
-		if a.Error != "" {
-			fmt.Fprintf(&b, "  %s\n", a.Error)
+		if a.Error != "" && a.Outcome != NotEvaluated { // whose summary is the error
+			fmt.Fprintf(&b, "  %s\n", printable(a.Error))
 		}
 		if a.Outcome == NoSeries {
 			for _, s := range a.NoSeries {
-				fmt.Fprintf(&b, "  nothing matches %s\n", s)
+				fmt.Fprintf(&b, "  nothing matches %s\n", printable(s))
 			}
 		}
 	}
@@ -91,7 +122,7 @@ func Text(w io.Writer, r *Result) error {
 		fmt.Fprintf(&b, "\n%s of the rules matched nothing; -o json lists them (no_series)\n", detect.Plural(float64(n), "selector"))
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintf(&b, "\nnote: %s", note)
+		fmt.Fprintf(&b, "\nnote: %s", printable(note))
 	}
 	if len(r.Notes) > 0 {
 		b.WriteString("\n")
@@ -116,7 +147,7 @@ func pagesText(r *Result) string {
 // groupedBy says in words by what the pages are grouped.
 func (r *Result) groupedBy() string {
 	if len(r.GroupBy) > 0 {
-		return strings.Join(r.GroupBy, ", ")
+		return joined(r.GroupBy)
 	}
 	if slices.ContainsFunc(r.Pages, func(p Page) bool { return p.Job == "" }) {
 		return "job, without one by alertname"
@@ -126,18 +157,22 @@ func (r *Result) groupedBy() string {
 
 // blindText names the alerts that would page and could not look.
 func blindText(r *Result) string {
-	if names := r.blindPaging(); len(names) > 0 {
-		return "\nnot looked, for want of series: " + strings.Join(names, ", ")
+	text := ""
+	if names := r.paging(NoSeries); len(names) > 0 {
+		text += "\nnot looked, for want of series: " + strings.Join(names, ", ")
 	}
-	return ""
+	if names := r.paging(Failed, NotEvaluated); len(names) > 0 {
+		text += "\nnot replayed: " + strings.Join(names, ", ")
+	}
+	return text
 }
 
-// blindPaging are the titles of alerts that would page and have no series.
-func (r *Result) blindPaging() []string {
+// paging are the titles of alerts that would page and of which one of some things became.
+func (r *Result) paging(became ...Outcome) []string {
 	var out []string
 	for i := range r.Alerts {
 		a := &r.Alerts[i]
-		if name := r.title(a); a.Outcome == NoSeries && a.pages() && !slices.Contains(out, name) {
+		if name := r.title(a); slices.Contains(became, a.Outcome) && a.pages() && !slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}
@@ -167,6 +202,8 @@ func (a *Alert) summary(r *Result) string {
 		return "could not fire: no such series"
 	case Failed:
 		return "not replayed"
+	case NotEvaluated:
+		return a.Error
 	}
 	return "never fired: its condition was false"
 }
@@ -187,16 +224,19 @@ func (p *Page) groupText() string {
 	case len(p.Labels) == 1 && byName:
 		return ""
 	case len(p.Labels) == 1 && byJob && p.Job != "":
-		return "  " + p.Job
+		return "  " + printable(p.Job)
 	}
 	return "  {" + shownLabels(p.Labels) + "}"
 }
 
-// shownLabels are the labels of an alert as PromQL writes them, sorted.
+// shownLabels are the labels of an alert as PromQL writes them, sorted and printable.
 func shownLabels(m map[string]string) string {
 	var out []string
 	for k, v := range m {
-		out = append(out, fmt.Sprintf("%s=%q", k, v))
+		if !model.LegacyValidation.IsValidLabelName(k) {
+			k = strconv.Quote(k)
+		}
+		out = append(out, printable(k+"="+strconv.Quote(v)))
 	}
 	slices.Sort(out)
 	return strings.Join(out, ", ")
@@ -238,28 +278,28 @@ type junitMessage struct {
 func JUnit(w io.Writer, r *Result, limits []Limit) error {
 	s := junitSuite{Name: "contend rules backtest", Time: fmt.Sprintf("%.3f", r.End.Sub(r.Start).Seconds()), Timestamp: r.Start.UTC().Format("2006-01-02T15:04:05")}
 	for _, l := range limits {
-		c := junitCase{Name: l.Text, Class: "limits"}
+		c := junitCase{Name: printable(l.Text), Class: "limits"}
 		beyond, unknown := l.Judge(r)
-		c.Out = l.Remark(r)
+		c.Out = printable(l.Remark(r))
 		if beyond != "" {
-			c.Failure = &junitMessage{beyond}
+			c.Failure = &junitMessage{printable(beyond)}
 			s.Failures++
 		}
 		if unknown != "" {
-			c.Error = &junitMessage{unknown}
+			c.Error = &junitMessage{printable(unknown)}
 			s.Errors++
 		}
 		s.Cases = append(s.Cases, c)
 	}
 	for i := range r.Alerts {
 		a := &r.Alerts[i]
-		c := junitCase{Name: r.title(a), Class: a.Group, Out: a.summary(r)}
+		c := junitCase{Name: r.title(a), Class: printable(a.Group), Out: a.summary(r)}
 		switch {
 		case a.Error != "":
-			c.Error = &junitMessage{a.Error}
+			c.Error = &junitMessage{printable(a.Error)}
 			s.Errors++
 		case a.Outcome == NoSeries:
-			c.Skipped = &junitMessage{"no such series: " + strings.Join(a.NoSeries, ", ")}
+			c.Skipped = &junitMessage{"no such series: " + joined(a.NoSeries)}
 			s.Skipped++
 		}
 		s.Cases = append(s.Cases, c)
