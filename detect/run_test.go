@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/contend/contend/detect"
-	"github.com/contend/contend/detect/contendtest"
+	"github.com/contend/contend/detect/cases"
 	"github.com/contend/contend/ingest"
 	"github.com/contend/contend/ingest/stacks"
 )
@@ -18,7 +18,7 @@ func TestFailingDetector(t *testing.T) {
 	t.Parallel()
 	needs := []detect.Need{{Input: detect.Stacks}}
 	ran := false
-	r := detect.Run(&ingest.Bundle{Snapshots: []*stacks.Snapshot{contendtest.Snapshot(t, "dump", "1 running: main.main")}}, nil, []*detect.Detector{
+	r := detect.Run(&ingest.Bundle{Snapshots: []*stacks.Snapshot{cases.Snapshot(t, "dump", "1 running: main.main")}}, nil, []*detect.Detector{
 		{Name: "fails", Needs: needs, Run: func(*detect.Pass) error { return errors.New("no luck") }},
 		{Name: "panics", Needs: needs, Run: func(p *detect.Pass) error { var v []int; _ = v[len(p.Process)]; return nil }},
 		{Name: "works", Needs: needs, Run: func(*detect.Pass) error { ran = true; return nil }},
@@ -46,8 +46,8 @@ func TestLookBack(t *testing.T) {
 		return nil
 	}}
 	b := &ingest.Bundle{Snapshots: []*stacks.Snapshot{
-		contendtest.Snapshot(t, "sick", "20 sync.Mutex.Lock: LOCK(0xc0001000) < sync.(*Mutex).Lock < main.(*cache).get(0xc0001000) < HANDLER"),
-		contendtest.Snapshot(t, "well", "20 chan receive: main.wait < HANDLER\n1 select: main.loop"),
+		cases.Snapshot(t, "sick", "20 sync.Mutex.Lock: LOCK(0xc0001000) < sync.(*Mutex).Lock < main.(*cache).get(0xc0001000) < HANDLER"),
+		cases.Snapshot(t, "well", "20 chan receive: main.wait < HANDLER\n1 select: main.loop"),
 	}}
 	b.Snapshots[1].Groups = b.Snapshots[1].Groups[1:] // the handlers are gone
 	for i, s := range b.Snapshots {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/contend/contend/detect"
 	"github.com/contend/contend/detect/all"
-	"github.com/contend/contend/detect/contendtest"
+	"github.com/contend/contend/detect/cases"
 	"github.com/contend/contend/detect/report"
 	"github.com/contend/contend/ingest"
 )
@@ -154,7 +154,7 @@ contend:inflight{job="cdn",instance="cdn"}      900x239
 				after[name] = tt.at
 			}
 			b := recorded(t, tt.dumps, after)
-			b.Series = contendtest.Series(t, text.String())
+			b.Series = cases.Series(t, text.String())
 			r := detect.Run(b, nil, all.Detectors(), detect.Options{})
 			if r.Verdict.Cause != tt.cause || r.Verdict.Job != tt.job {
 				t.Errorf("verdict %+v", r.Verdict)
@@ -187,7 +187,7 @@ contend:inflight{job="cdn",instance="cdn"}      900x239
 			i.Job = "shop"
 			b.Instances[name] = i
 		}
-		b.Series = contendtest.Series(t, text.String())
+		b.Series = cases.Series(t, text.String())
 		r := detect.Run(b, nil, all.Detectors(), detect.Options{})
 		if r.Verdict.Job != "shop" || r.BudgetTimes != nil || len(r.Verdict.Story) > 0 {
 			t.Errorf("verdict %+v with the budget of %+v: no series are of its job", r.Verdict, r.BudgetTimes)

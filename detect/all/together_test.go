@@ -8,7 +8,7 @@ import (
 
 	"github.com/contend/contend/detect"
 	"github.com/contend/contend/detect/all"
-	"github.com/contend/contend/detect/contendtest"
+	"github.com/contend/contend/detect/cases"
 	"github.com/contend/contend/ingest"
 	"github.com/contend/contend/ingest/stacks"
 )
@@ -34,15 +34,15 @@ contend:health_latency{job="gateway",instance="a"} 0.002x225 0.9x13`
 // taken is a dump of a process that says when it was taken.
 func taken(t *testing.T, name, dump string, after time.Duration) *stacks.Snapshot {
 	t.Helper()
-	s := contendtest.Snapshot(t, name, dump)
-	s.Taken = contendtest.Start.Add(after)
+	s := cases.Snapshot(t, name, dump)
+	s.Taken = cases.Start.Add(after)
 	return s
 }
 
 // TestTogether puts series and profiles of one service side by side.
 func TestTogether(t *testing.T) {
 	t.Parallel()
-	b := &ingest.Bundle{Series: contendtest.Series(t, herd), Snapshots: []*stacks.Snapshot{taken(t, "dump", convoy, 59*time.Minute)}}
+	b := &ingest.Bundle{Series: cases.Series(t, herd), Snapshots: []*stacks.Snapshot{taken(t, "dump", convoy, 59*time.Minute)}}
 	r := detect.Run(b, nil, all.Detectors(), detect.Options{})
 	v := r.Verdict
 	if v.Cause != "telemetryblock" || v.Trigger != "herd" || v.Job != "gateway" {
@@ -50,7 +50,7 @@ func TestTogether(t *testing.T) {
 	}
 	var story []string
 	for _, s := range v.Story {
-		story = append(story, s.At.Sub(contendtest.Start).String()+" "+s.Detector)
+		story = append(story, s.At.Sub(cases.Start).String()+" "+s.Detector)
 	}
 	if want := []string{"55m0s herd", "55m30s inflightcpu", "55m45s lockwait", "56m30s healthcheck", "59m0s telemetryblock"}; !slices.Equal(story, want) {
 		t.Errorf("story %q, want %q", story, want)
@@ -95,7 +95,7 @@ contend:pool_wait{job="gateway",instance="a"}  0x221 70x17`, "telemetryblock", "
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			b := &ingest.Bundle{Series: contendtest.Series(t, tt.series), Snapshots: []*stacks.Snapshot{taken(t, "dump", tt.dump, tt.at)}}
+			b := &ingest.Bundle{Series: cases.Series(t, tt.series), Snapshots: []*stacks.Snapshot{taken(t, "dump", tt.dump, tt.at)}}
 			r := detect.Run(b, nil, all.Detectors(), detect.Options{})
 			if r.Verdict.Cause != tt.cause {
 				t.Errorf("cause %q, want %q: %s", r.Verdict.Cause, tt.cause, r.Verdict.Summary)
@@ -112,7 +112,7 @@ contend:pool_wait{job="gateway",instance="a"}  0x221 70x17`, "telemetryblock", "
 // snapshots shows, and when it was first seen.
 func TestTroubleInTheMiddle(t *testing.T) {
 	t.Parallel()
-	b := &ingest.Bundle{Series: contendtest.Series(t, herd)}
+	b := &ingest.Bundle{Series: cases.Series(t, herd)}
 	for i, dump := range []string{quiet, convoy, convoy, quiet} {
 		b.Snapshots = append(b.Snapshots, taken(t, "dump"+string(rune('1'+i)), dump, 56*time.Minute+time.Duration(i)*time.Minute))
 	}
@@ -121,14 +121,14 @@ func TestTroubleInTheMiddle(t *testing.T) {
 		t.Errorf("%s: %s", r.Verdict.Cause, r.Verdict.Summary)
 	}
 	i := slices.IndexFunc(r.Verdict.Story, func(s detect.StoryLine) bool { return s.Detector == "telemetryblock" })
-	if i < 0 || r.Verdict.Story[i].At != contendtest.Start.Add(57*time.Minute) {
+	if i < 0 || r.Verdict.Story[i].At != cases.Start.Add(57*time.Minute) {
 		t.Errorf("story %+v", r.Verdict.Story)
 	}
 }
 
 // TestStories are series on which several detectors have something to say.
 func TestStories(t *testing.T) {
-	contendtest.Stories(t, all.Detectors(), "testdata/stories.txt")
+	cases.Stories(t, all.Detectors(), "testdata/stories.txt")
 }
 
 // TestLeakProfileBesideJobs: a leak profile is no snapshot, and of several jobs
@@ -136,7 +136,7 @@ func TestStories(t *testing.T) {
 func TestLeakProfileBesideJobs(t *testing.T) {
 	t.Parallel()
 	b := ingest.Load(t.Context(), []string{"../../ingest/stacks/testdata/versions/leak-go1.27/goroutineleak.pb.gz"}, ingest.Options{})
-	b.Series = contendtest.Series(t, `
+	b.Series = cases.Series(t, `
 contend:inflight{job="a",instance="1"}  4x60
 contend:inflight{job="b",instance="2"}  4x60`)
 	r := detect.Run(b, nil, all.Detectors(), detect.Options{})
@@ -156,11 +156,11 @@ func TestOngoing(t *testing.T) {
 		"contend:lock_wait{job=\"a\",instance=\"1\"} 0.1x100 80x40\ncontend:inflight{job=\"a\",instance=\"1\"} 9x100 90x40":             true,
 		"contend:lock_wait{job=\"a\",instance=\"1\"} 0.1x100 80x40 0.1x20\ncontend:inflight{job=\"a\",instance=\"1\"} 9x100 90x40 9x20": false,
 	} {
-		r := detect.Run(&ingest.Bundle{Series: contendtest.Series(t, series)}, nil, all.Detectors(), detect.Options{Detectors: []string{"lockwait"}})
+		r := detect.Run(&ingest.Bundle{Series: cases.Series(t, series)}, nil, all.Detectors(), detect.Options{Detectors: []string{"lockwait"}})
 		if len(r.Findings) != 1 || r.Findings[0].Ongoing != want {
 			t.Fatalf("%s: %+v", series, r.Findings)
 		}
-		if end := r.Findings[0].Window.End.Sub(contendtest.Start); end != 141*15*time.Second {
+		if end := r.Findings[0].Window.End.Sub(cases.Start); end != 141*15*time.Second {
 			t.Errorf("%s: ends at %s", series, end)
 		}
 	}

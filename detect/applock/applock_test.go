@@ -8,20 +8,20 @@ import (
 
 	"github.com/contend/contend/detect"
 	"github.com/contend/contend/detect/applock"
-	"github.com/contend/contend/detect/contendtest"
+	"github.com/contend/contend/detect/cases"
 	"github.com/contend/contend/ingest"
 	"github.com/contend/contend/ingest/stacks"
 )
 
 func TestApplock(t *testing.T) {
-	contendtest.Run(t, []*detect.Detector{applock.Detector}, []contendtest.Case{
+	cases.Run(t, []*detect.Detector{applock.Detector}, []cases.Case{
 		{
 			Name: "a cache's lock, its holder in a call",
 			Dump: `
 				30 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < main.(*cache).get(0xc000100000)@24 < HANDLER
 				1 select: net/http.(*persistConn).roundTrip(0xc000900000) < net/http.(*Transport).roundTrip < main.(*cache).get(0xc000100000)@29 < HANDLER`,
 			Verdict: "applock",
-			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*cache).get", Blocked: 30, Holder: "main.(*cache).get", Confidence: detect.High, Severity: detect.Critical}},
+			Want:    []cases.Want{{Detector: "applock", Function: "main.(*cache).get", Blocked: 30, Holder: "main.(*cache).get", Confidence: detect.High, Severity: detect.Critical}},
 		},
 		{
 			Name: "near-miss: as many on a telemetry lock",
@@ -44,7 +44,7 @@ func TestApplock(t *testing.T) {
 			Dump: `
 				10 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < main.(*cache).get(0xc000100000) < HANDLER
 				90 select: net/http.(*persistConn).roundTrip < main.call < HANDLER`,
-			Want: []contendtest.Want{{Detector: "applock", Blocked: 10, Severity: detect.Info}},
+			Want: []cases.Want{{Detector: "applock", Blocked: 10, Severity: detect.Info}},
 		},
 		{
 			Name: "one lock at three sites, added up by its address",
@@ -53,14 +53,14 @@ func TestApplock(t *testing.T) {
 				10 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < main.(*b).two(0xc000300000) < HANDLER
 				11 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < main.(*c).three(0xc000400000) < HANDLER`,
 			Verdict: "applock",
-			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*c).three", Blocked: 31}},
+			Want:    []cases.Want{{Detector: "applock", Function: "main.(*c).three", Blocked: 31}},
 		},
 		{
 			Name: "a wrapper is looked through, and so is a promoted Lock",
 			Dump: `
 				20 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < example.com/util/syncutil.(*Mutex).Lock(0xc000100008) < example.com/shop.(*basket).add(0xc000100000) < HANDLER`,
 			Verdict: "applock",
-			Want:    []contendtest.Want{{Detector: "applock", Function: "example.com/shop.(*basket).add", Blocked: 20}},
+			Want:    []cases.Want{{Detector: "applock", Function: "example.com/shop.(*basket).add", Blocked: 20}},
 		},
 		{
 			Name: "readers behind a writer that waits for a slow reader",
@@ -69,7 +69,7 @@ func TestApplock(t *testing.T) {
 				25 sync.RWMutex.RLock: sync.runtime_SemacquireRWMutexR(0x0?) < sync.(*RWMutex).RLock < main.(*table).get(0xc000100000)@20 < HANDLER
 				1 IO wait: internal/poll.runtime_pollWait < internal/poll.(*pollDesc).wait < internal/poll.(*FD).Read < net.(*netFD).Read < net.(*conn).Read < main.(*table).get(0xc000100000)@25 < HANDLER`,
 			Verdict: "applock",
-			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*table).get", Blocked: 26, Holder: "main.(*table).get"}},
+			Want:    []cases.Want{{Detector: "applock", Function: "main.(*table).get", Blocked: 26, Holder: "main.(*table).get"}},
 		},
 		{
 			Name: "without handlers, of what is not idle",
@@ -78,7 +78,7 @@ func TestApplock(t *testing.T) {
 				200 chan receive: main.idle | main.main
 				50 chan send: main.read | main.main`,
 			Verdict: "applock",
-			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*index).put", Blocked: 12}},
+			Want:    []cases.Want{{Detector: "applock", Function: "main.(*index).put", Blocked: 12}},
 		},
 		{
 			Name: "near-miss: a WaitGroup stands on the same semaphore",
@@ -90,7 +90,7 @@ func TestApplock(t *testing.T) {
 			Dump: `
 				20 chan send: main.(*chanMutex).Lock(0xc000100000) < main.(*ledger).post < HANDLER`,
 			Verdict: "applock",
-			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*ledger).post", Blocked: 20}},
+			Want:    []cases.Want{{Detector: "applock", Function: "main.(*ledger).post", Blocked: 20}},
 		},
 		{
 			Name: "a method that begins with Lock, and its holder inside it",
@@ -98,7 +98,7 @@ func TestApplock(t *testing.T) {
 				30 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < main.(*ledger).LockFunds(0xc000100000)@40 < main.transfer@12 < HANDLER
 				1 select: net/http.(*persistConn).roundTrip < net/http.(*Client).Do < main.(*ledger).LockFunds(0xc000100000)@47 < main.transfer@12 < HANDLER`,
 			Verdict: "applock",
-			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*ledger).LockFunds", Blocked: 30, Holder: "main.(*ledger).LockFunds", Confidence: detect.High}},
+			Want:    []cases.Want{{Detector: "applock", Function: "main.(*ledger).LockFunds", Blocked: 30, Holder: "main.(*ledger).LockFunds", Confidence: detect.High}},
 		},
 		{
 			Name: "a convoy counts those who were just woken",
@@ -106,7 +106,7 @@ func TestApplock(t *testing.T) {
 				20 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < main.(*cache).get(0xc000100000)@40 < HANDLER
 				10 runnable: LOCK(0xc000100000) < sync.(*Mutex).Lock < main.(*cache).get(0xc000100000)@40 < HANDLER`,
 			Verdict: "applock",
-			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*cache).get", Blocked: 30}},
+			Want:    []cases.Want{{Detector: "applock", Function: "main.(*cache).get", Blocked: 30}},
 		},
 		{
 			Name: "all requests wait for locks, none of which has a material share",
@@ -124,7 +124,7 @@ func TestApplock(t *testing.T) {
 				2 sync.Mutex.Lock: LOCK(0xc00010a000) < sync.(*Mutex).Lock < example.com/kv.(*shard10).get(0xc00010a000) < main.get < HANDLER
 				2 sync.Mutex.Lock: LOCK(0xc00010b000) < sync.(*Mutex).Lock < example.com/kv.(*shard11).get(0xc00010b000) < main.get < HANDLER`,
 			Verdict: "applock",
-			Want:    []contendtest.Want{{Detector: "applock", Function: "example.com/kv.(*shard0).get", Blocked: 24, Confidence: detect.Medium, Severity: detect.Warning}},
+			Want:    []cases.Want{{Detector: "applock", Function: "example.com/kv.(*shard0).get", Blocked: 24, Confidence: detect.Medium, Severity: detect.Warning}},
 		},
 		{
 			Name: "near-miss: a few at locks of a busy service",
@@ -143,7 +143,7 @@ func TestApplock(t *testing.T) {
 				30 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < main.(*tree).walk(0xc000100000) < main.(*tree).walk | net/http.(*Server).Serve
 				300 select: main.tick | main.main`,
 			Verdict: "applock",
-			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*tree).walk", Blocked: 30}},
+			Want:    []cases.Want{{Detector: "applock", Function: "main.(*tree).walk", Blocked: 30}},
 		},
 		{
 			Name: "methods of one type, without addresses: likely one lock, and no more than likely",
@@ -152,7 +152,7 @@ func TestApplock(t *testing.T) {
 				10 sync.Mutex.Lock: internal/sync.runtime_SemacquireMutex < internal/sync.(*Mutex).lockSlow < internal/sync.(*Mutex).Lock < sync.(*Mutex).Lock < example.com/app.(*server).show < HANDLER
 				10 sync.Mutex.Lock: internal/sync.runtime_SemacquireMutex < internal/sync.(*Mutex).lockSlow < internal/sync.(*Mutex).Lock < sync.(*Mutex).Lock < example.com/app.(*server).edit < HANDLER`,
 			Verdict: "applock",
-			Want:    []contendtest.Want{{Detector: "applock", Function: "example.com/app.(*server).list", Blocked: 31, Confidence: detect.Medium}},
+			Want:    []cases.Want{{Detector: "applock", Function: "example.com/app.(*server).list", Blocked: 31, Confidence: detect.Medium}},
 		},
 		{
 			Name: "methods of one type, at one address",
@@ -161,7 +161,7 @@ func TestApplock(t *testing.T) {
 				10 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < example.com/app.(*server).show < HANDLER
 				10 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < example.com/app.(*server).edit < HANDLER`,
 			Verdict: "applock",
-			Want:    []contendtest.Want{{Detector: "applock", Function: "example.com/app.(*server).list", Blocked: 31, Confidence: detect.High}},
+			Want:    []cases.Want{{Detector: "applock", Function: "example.com/app.(*server).list", Blocked: 31, Confidence: detect.High}},
 		},
 		{
 			Name: "a holder in a function written on one line",
@@ -169,7 +169,7 @@ func TestApplock(t *testing.T) {
 				20 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < main.slow@243 < main.h@357 < HANDLER
 				1 sleep: time.Sleep < main.slow@243 < main.h@357 < HANDLER`,
 			Verdict: "applock",
-			Want:    []contendtest.Want{{Detector: "applock", Function: "main.slow", Blocked: 20, Holder: "main.slow"}},
+			Want:    []cases.Want{{Detector: "applock", Function: "main.slow", Blocked: 20, Holder: "main.slow"}},
 		},
 		{
 			Name: "handlers that were given up, and hardly a request",
@@ -178,7 +178,7 @@ func TestApplock(t *testing.T) {
 				1 select: net/http.(*timeoutHandler).ServeHTTP < HANDLER
 				400 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < main.(*report).gen(0xc000100000) < net/http.HandlerFunc.ServeHTTP < net/http.(*timeoutHandler).ServeHTTP.func1 | net/http.(*timeoutHandler).ServeHTTP`,
 			Verdict: "applock",
-			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*report).gen", Blocked: 400}},
+			Want:    []cases.Want{{Detector: "applock", Function: "main.(*report).gen", Blocked: 400}},
 		},
 		{
 			Name: "calls of net/rpc over HTTP, which a connection started",
@@ -186,7 +186,7 @@ func TestApplock(t *testing.T) {
 				20 IO wait: internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*conn).Read < bufio.(*Reader).Read < encoding/gob.decodeUintReader < net/rpc.(*gobServerCodec).ReadRequestHeader < net/rpc.(*Server).ServeCodec < net/rpc.(*Server).ServeHTTP < net/http.serverHandler.ServeHTTP < net/http.(*conn).serve | net/http.(*Server).Serve
 				60 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < main.(*store).get(0xc000100000) < net/rpc.(*service).call | net/rpc.(*Server).ServeCodec`,
 			Verdict: "applock",
-			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*store).get", Blocked: 60}},
+			Want:    []cases.Want{{Detector: "applock", Function: "main.(*store).get", Blocked: 60}},
 		},
 		{
 			Name: "idle connections whose root frames were left out do not dilute a lock",
@@ -194,7 +194,7 @@ func TestApplock(t *testing.T) {
 				20 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < main.(*tree).walk(0xc000100000) < HANDLER
 				200 IO wait: internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*netFD).Read < net.(*conn).Read | net/http.(*Server).Serve`,
 			Verdict: "applock",
-			Want:    []contendtest.Want{{Detector: "applock", Function: "main.(*tree).walk", Blocked: 20}},
+			Want:    []cases.Want{{Detector: "applock", Function: "main.(*tree).walk", Blocked: 20}},
 		},
 	})
 }
@@ -205,7 +205,7 @@ func run(snapshots ...*stacks.Snapshot) *detect.Report {
 
 // A lock that holds up no request is no finding, but is not hidden either.
 func TestOutsideHandlers(t *testing.T) {
-	dump := contendtest.Snapshot(t, "dump", `
+	dump := cases.Snapshot(t, "dump", `
 		40 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < main.(*index).merge(0xc000100000) < main.work | main.main
 		8 select: main.(*page).wait < HANDLER`)
 	r := run(dump)
@@ -250,7 +250,7 @@ func TestUnreadInput(t *testing.T) {
 
 // A lock's holder that stands at a channel whose other end may want the lock is advice worth giving.
 func TestChannelBehindLock(t *testing.T) {
-	dump := contendtest.Snapshot(t, "dump", `
+	dump := cases.Snapshot(t, "dump", `
 		30 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < main.(*account).post(0xc000100000)@20 < HANDLER
 		1 chan send: main.(*account).post(0xc000100000)@22 < HANDLER
 		1 sync.Mutex.Lock: LOCK(0xc000100000) < sync.(*Mutex).Lock < main.(*account).apply(0xc000100000)@30 < main.drain | main.main`)

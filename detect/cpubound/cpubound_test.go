@@ -4,26 +4,26 @@ import (
 	"testing"
 
 	"github.com/contend/contend/detect"
-	"github.com/contend/contend/detect/contendtest"
+	"github.com/contend/contend/detect/cases"
 	"github.com/contend/contend/detect/cpubound"
 )
 
 func TestCPUBound(t *testing.T) {
-	contendtest.Run(t, []*detect.Detector{cpubound.Detector}, []contendtest.Case{
+	cases.Run(t, []*detect.Detector{cpubound.Detector}, []cases.Case{
 		{
 			Name: "requests queue for a CPU",
 			Dump: `
 				2 running: golang.org/x/crypto/blowfish.encryptBlock < main.login < HANDLER
 				58 runnable: golang.org/x/crypto/blowfish.encryptBlock < main.login < HANDLER`,
 			Verdict: "cpubound",
-			Want:    []contendtest.Want{{Detector: "cpubound", Function: "golang.org/x/crypto/blowfish.encryptBlock", Blocked: 60, Confidence: detect.Medium}},
+			Want:    []cases.Want{{Detector: "cpubound", Function: "golang.org/x/crypto/blowfish.encryptBlock", Blocked: 60, Confidence: detect.Medium}},
 		},
 		{
 			Name: "stacks that could not be printed: no function to name",
 			Dump: `
 				8 running: runtime.main`,
 			Verdict: "cpubound",
-			Want:    []contendtest.Want{{Detector: "cpubound", Blocked: 8}},
+			Want:    []cases.Want{{Detector: "cpubound", Blocked: 8}},
 		},
 		{
 			Name: "near-miss: most wait for an answer",

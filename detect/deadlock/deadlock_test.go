@@ -4,12 +4,12 @@ import (
 	"testing"
 
 	"github.com/contend/contend/detect"
-	"github.com/contend/contend/detect/contendtest"
+	"github.com/contend/contend/detect/cases"
 	"github.com/contend/contend/detect/deadlock"
 )
 
 func TestDeadlock(t *testing.T) {
-	contendtest.Run(t, []*detect.Detector{deadlock.Detector}, []contendtest.Case{
+	cases.Run(t, []*detect.Detector{deadlock.Detector}, []cases.Case{
 		{
 			Name: "two accounts locked in both orders, others behind them",
 			Dump: `
@@ -18,7 +18,7 @@ func TestDeadlock(t *testing.T) {
 				9 sync.Mutex.Lock: LOCK(0xc0001000) < sync.(*Mutex).Lock < main.(*account).pay(0xc0001000)@36 < HANDLER
 				7 sync.Mutex.Lock: LOCK(0xc0002000) < sync.(*Mutex).Lock < main.(*account).pay(0xc0002000)@36 < HANDLER`,
 			Verdict: "deadlock",
-			Want:    []contendtest.Want{{Detector: "deadlock", Function: "main.(*account).pay", Blocked: 18, Confidence: detect.High, Severity: detect.Critical}},
+			Want:    []cases.Want{{Detector: "deadlock", Function: "main.(*account).pay", Blocked: 18, Confidence: detect.High, Severity: detect.Critical}},
 		},
 		{
 			Name: "near-miss: a chain of two locks has an end",
@@ -33,14 +33,14 @@ func TestDeadlock(t *testing.T) {
 				1 sync.Mutex.Lock, 4 minutes: LOCK(0xc0001000) < sync.(*Mutex).Lock < main.(*store).size(0xc0001000)@80 < main.(*store).put(0xc0001000)@64 < HANDLER
 				9 sync.Mutex.Lock: LOCK(0xc0001000) < sync.(*Mutex).Lock < main.(*store).put(0xc0001000)@60 < HANDLER`,
 			Verdict: "deadlock",
-			Want:    []contendtest.Want{{Detector: "deadlock", Function: "main.(*store).put", Blocked: 10, Confidence: detect.High}},
+			Want:    []cases.Want{{Detector: "deadlock", Function: "main.(*store).put", Blocked: 10, Confidence: detect.High}},
 		},
 		{
 			Name: "a suspicion: it may have unlocked before it called back",
 			Dump: `
 				1 sync.Mutex.Lock: LOCK(0xc0001000) < sync.(*Mutex).Lock < main.(*bus).emit(0xc0001000)@60 < main.listener < main.(*bus).emit(0xc0001000)@68 < HANDLER
 				9 sync.Mutex.Lock: LOCK(0xc0001000) < sync.(*Mutex).Lock < main.(*bus).emit(0xc0001000)@60 < HANDLER`,
-			Want: []contendtest.Want{{Detector: "deadlock", Blocked: 10, Confidence: detect.Medium, Severity: detect.Info}},
+			Want: []cases.Want{{Detector: "deadlock", Blocked: 10, Confidence: detect.Medium, Severity: detect.Info}},
 		},
 		{
 			Name: "near-miss: a method of the object that locks nothing",
@@ -62,7 +62,7 @@ func TestDeadlock(t *testing.T) {
 				1 sync.Mutex.Lock: LOCK(0xc0001008) < sync.(*Mutex).Lock < main.(*server).a(0xc0001000)@50 < main.(*server).b(0xc0001000)@95 < HANDLER
 				9 sync.Mutex.Lock: LOCK(0xc0001008) < sync.(*Mutex).Lock < main.(*server).a(0xc0001000)@50 < HANDLER`,
 			Verdict: "deadlock",
-			Want:    []contendtest.Want{{Detector: "deadlock", Function: "main.(*server).a", Blocked: 11, Confidence: detect.High}},
+			Want:    []cases.Want{{Detector: "deadlock", Function: "main.(*server).a", Blocked: 11, Confidence: detect.High}},
 		},
 		{
 			Name: "two locks taken in both orders, each pair within one function",
@@ -72,7 +72,7 @@ func TestDeadlock(t *testing.T) {
 				5 sync.Mutex.Lock: LOCK(0xc0001000) < sync.(*Mutex).Lock < main.(*s).Flush(0xc0001000)@40 < HANDLER
 				3 sync.Mutex.Lock: LOCK(0xc0001048) < sync.(*Mutex).Lock < main.(*s).Update(0xc0001000)@80 < HANDLER`,
 			Verdict: "deadlock",
-			Want:    []contendtest.Want{{Detector: "deadlock", Function: "main.(*s).Flush", Blocked: 10, Confidence: detect.High}},
+			Want:    []cases.Want{{Detector: "deadlock", Function: "main.(*s).Flush", Blocked: 10, Confidence: detect.High}},
 		},
 		{
 			Name: "a read lock taken twice, a writer between",
@@ -81,7 +81,7 @@ func TestDeadlock(t *testing.T) {
 				1 sync.RWMutex.RLock: sync.runtime_SemacquireRWMutexR(0x0?) < sync.(*RWMutex).RLock < main.(*catalog).Price(0xc0001000)@20 < main.(*catalog).Discount(0xc0001000)@33 < HANDLER
 				9 sync.RWMutex.RLock: sync.runtime_SemacquireRWMutexR(0x0?) < sync.(*RWMutex).RLock < main.(*catalog).Discount(0xc0001000)@30 < HANDLER`,
 			Verdict: "deadlock",
-			Want:    []contendtest.Want{{Detector: "deadlock", Function: "main.(*catalog).Discount", Blocked: 11}},
+			Want:    []cases.Want{{Detector: "deadlock", Function: "main.(*catalog).Discount", Blocked: 11}},
 		},
 		{
 			Name: "near-miss: the same methods of different objects",
@@ -96,7 +96,7 @@ func TestDeadlock(t *testing.T) {
 				1 semacquire: sync.runtime_Semacquire(0xc0001094) < sync.(*WaitGroup).Wait(0xc000108c) < main.(*client).Close(0xc0001000)@55 < main.main
 				3 semacquire: LOCK(0xc00010a0) < sync.(*Mutex).Lock < main.(*client).watch(0xc0001000)@33 | main.newClient`,
 			Verdict: "deadlock",
-			Want:    []contendtest.Want{{Detector: "deadlock", Function: "main.(*client).Close", Blocked: 4, Confidence: detect.Medium}},
+			Want:    []cases.Want{{Detector: "deadlock", Function: "main.(*client).Close", Blocked: 4, Confidence: detect.Medium}},
 		},
 		{
 			Name: "near-miss: the WaitGroup is another object's",

@@ -6,17 +6,17 @@ import (
 	"testing"
 
 	"github.com/contend/contend/detect"
-	"github.com/contend/contend/detect/contendtest"
+	"github.com/contend/contend/detect/cases"
 	"github.com/contend/contend/detect/goroutineleak"
 )
 
 func TestGoroutineleak(t *testing.T) {
-	contendtest.Run(t, []*detect.Detector{goroutineleak.Detector}, []contendtest.Case{
+	cases.Run(t, []*detect.Detector{goroutineleak.Detector}, []cases.Case{
 		{
 			Name:    "one more sender every two minutes",
 			Dump:    aged("chan send", "main.(*health).measure.func1 | main.(*health).measure", 40, 2, 2),
 			Verdict: "goroutineleak",
-			Want:    []contendtest.Want{{Detector: "goroutineleak", Function: "main.(*health).measure.func1", Blocked: 40, Confidence: detect.High}},
+			Want:    []cases.Want{{Detector: "goroutineleak", Function: "main.(*health).measure.func1", Blocked: 40, Confidence: detect.High}},
 		},
 		{
 			Name: "near-miss: a pool of receivers that began together",
@@ -30,7 +30,7 @@ func TestGoroutineleak(t *testing.T) {
 			Name:    "marked by the runtime itself",
 			Dump:    "30 chan receive (leaked): main.wait | main.start",
 			Verdict: "goroutineleak",
-			Want:    []contendtest.Want{{Detector: "goroutineleak", Function: "main.wait", Blocked: 30, Confidence: detect.High}},
+			Want:    []cases.Want{{Detector: "goroutineleak", Function: "main.wait", Blocked: 30, Confidence: detect.High}},
 		},
 		{
 			Name: "near-miss: the queue of senders behind loops that are held at a lock",
@@ -41,7 +41,7 @@ func TestGoroutineleak(t *testing.T) {
 		{
 			Name: "thousands of actors by design: worth knowing, no verdict",
 			Dump: "2000 chan receive: example.com/actor.(*Actor).run | example.com/actor.Start",
-			Want: []contendtest.Want{{Detector: "goroutineleak", Blocked: 2000, Severity: detect.Info}},
+			Want: []cases.Want{{Detector: "goroutineleak", Blocked: 2000, Severity: detect.Info}},
 		},
 		{
 			Name: "near-miss: fifteen senders",
@@ -52,7 +52,7 @@ func TestGoroutineleak(t *testing.T) {
 			Earlier: "500 chan receive: main.watch | main.handle",
 			Dump:    "900 chan receive: main.watch | main.handle",
 			Verdict: "goroutineleak",
-			Want:    []contendtest.Want{{Detector: "goroutineleak", Function: "main.watch", Blocked: 900, Confidence: detect.High}},
+			Want:    []cases.Want{{Detector: "goroutineleak", Function: "main.watch", Blocked: 900, Confidence: detect.High}},
 		},
 		{
 			Name:    "near-miss: growth that the requests explain",
@@ -65,7 +65,7 @@ func TestGoroutineleak(t *testing.T) {
 				300 chan send: main.(*index).suggest.func1 | main.(*index).suggest
 				15 select: main.(*index).suggest < HANDLER`,
 			Verdict: "goroutineleak",
-			Want:    []contendtest.Want{{Detector: "goroutineleak", Function: "main.(*index).suggest.func1", Blocked: 300, Confidence: detect.Medium}},
+			Want:    []cases.Want{{Detector: "goroutineleak", Function: "main.(*index).suggest.func1", Blocked: 300, Confidence: detect.Medium}},
 		},
 		{
 			Name: "pools that were never closed: two helpers each",
@@ -73,7 +73,7 @@ func TestGoroutineleak(t *testing.T) {
 				1970 select: database/sql.(*DB).connectionOpener | database/sql.OpenDB
 				1970 select: github.com/go-sql-driver/mysql.(*mysqlConn).startWatcher.func1 | github.com/go-sql-driver/mysql.(*mysqlConn).startWatcher`,
 			Verdict: "goroutineleak",
-			Want:    []contendtest.Want{{Detector: "goroutineleak", Function: "database/sql.(*DB).connectionOpener", Blocked: 3940, Confidence: detect.Medium}},
+			Want:    []cases.Want{{Detector: "goroutineleak", Function: "database/sql.(*DB).connectionOpener", Blocked: 3940, Confidence: detect.Medium}},
 		},
 		{
 			Name: "near-miss: two goroutines for each client's connection",
@@ -107,7 +107,7 @@ func TestGoroutineleak(t *testing.T) {
 				3 select: main.loop | main.main
 				500 chan receive: main.(*Server).watch | main.(*Server).handle`,
 			Verdict: "goroutineleak",
-			Want:    []contendtest.Want{{Detector: "goroutineleak", Function: "main.(*Server).watch", Blocked: 500, Confidence: detect.High}},
+			Want:    []cases.Want{{Detector: "goroutineleak", Function: "main.(*Server).watch", Blocked: 500, Confidence: detect.High}},
 		},
 		{
 			Name: "near-miss: a crowd at a lock is not parked for good",

@@ -24,7 +24,7 @@ import (
 	"github.com/contend/contend/ingest/series/memory"
 )
 
-// story is the series of one of the detectors' stories (contendtest.Stories).
+// story is the series of one of the detectors' stories (cases.Stories).
 // Their jobs have the story's name before their own, so that all stories can be
 // on one server, where none may change what is said of another.
 type story struct {

@@ -1,4 +1,4 @@
-package contendtest
+package cases
 
 import (
 	"cmp"
