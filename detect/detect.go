@@ -115,6 +115,8 @@ type Finding struct {
 
 	Labels map[string][]string `json:"labels,omitempty"` // pprof labels of those that wait; values redacted unless asked for
 
+	*Headroom // of a forecast; nil elsewhere
+
 	Alert string `json:"alert,omitempty"` // of series: the alert that fired
 
 	Holder   *Holder    `json:"holder,omitempty"`
@@ -310,4 +312,5 @@ type Options struct {
 	Telemetry []string // import-path prefixes the user counts as telemetry
 	Detectors []string // run only these; all where empty
 	Labels    bool     // show label values
+	Expect    float64  // the surge that locks are to survive, in multiples of today's load; 0 is the usual one
 }

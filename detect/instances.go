@@ -160,6 +160,10 @@ func joinInstances(all []Finding, lead *Pass, passes []*Pass) []Finding {
 			out = append(out, g[0])
 			continue
 		}
+		if g[0].Headroom != nil {
+			out = append(out, joinForecasts(g, len(in[g[0].Job])))
+			continue
+		}
 		out = append(out, joinFindings(g, by, in[g[0].Job]))
 	}
 	return out

@@ -54,6 +54,10 @@ type Pass struct {
 	noSeries string             // why there are no series where there should be some
 	before   []*stacks.Snapshot // Earlier's and those between it and Stacks', the last one first
 	empty    []string           // contention profiles without a wait in them
+	spells   []Spell            // see Spells; without their loads
+	later    bool               // see Later
+	beside   []*SeriesView      // of the jobs in the input
+	notes    []string           // what its inputs were taken for
 	findings []Finding
 	ruledOut []RuledOut
 }
@@ -88,6 +92,9 @@ func (p *Pass) Waiters() *View {
 	}
 	return p.Block
 }
+
+// Notes say what the process's inputs were taken for: two profiles for one process, or for two.
+func (p *Pass) Notes() []string { return p.notes }
 
 // Main is the view shares are read from: the snapshot, else the block profile,
 // else the mutex profile.

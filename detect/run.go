@@ -31,6 +31,10 @@ func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
 		p := prepare(proc, name, opt)
 		p.noSeries = b.NoSeries
 		p.job, p.instance = proc.Job, proc.Instance
+		p.addSpells(proc, procs)
+		for _, j := range jobs {
+			p.beside = append(p.beside, j.Series)
+		}
 		if len(procs) == 1 {
 			p.target = b.Target
 		}
@@ -196,7 +200,7 @@ func (p *Pass) since(cause *Detector) time.Time {
 // the protobuf profile where there is one, since it is complete, locks and
 // holders from the text dump.
 func prepare(proc *ingest.Process, name string, opt Options) *Pass {
-	p := &Pass{Options: opt, Process: name}
+	p := &Pass{Options: opt, Process: name, spells: spells(proc, opt), notes: proc.Notes}
 	var snaps []*stacks.Snapshot
 	for _, s := range proc.Snapshots {
 		switch {

@@ -26,6 +26,7 @@ type Process struct {
 
 	Snapshots []*stacks.Snapshot // in time order, then those that do not say when, in the order given
 	Waits     []*waits.Profile   // differences where there were two cumulative ones, single ones else
+	Between   []*waits.Profile   // the parts of a difference in Waits that has more than two cumulative ones, in time order
 	Notes     []string           // sentences: what was taken for one process or for several, and why
 }
 
@@ -235,10 +236,23 @@ func (m *member) pairWaits(profiles []*waits.Profile) (paired bool, apart string
 		m.Process.Waits = append(m.Process.Waits, waits.Difference(first, last))
 		m.note("took %s and %s for one process, %s apart: same build and mappings, nothing negative", first.Name, last.Name, between(first.Taken, last.Taken))
 		if n := len(cumulative) - 2; n > 0 {
+			m.Process.Between = append(m.Process.Between, neighbours(cumulative)...)
 			m.note("of %d %s profiles of one process, the first and the last are used", n+2, kind)
 		}
 	}
 	return paired, ""
+}
+
+// neighbours are the differences of cumulative profiles from one to the next.
+// Two that are no pair leave a gap.
+func neighbours(cumulative []*waits.Profile) []*waits.Profile {
+	var out []*waits.Profile
+	for i, later := range cumulative[1:] {
+		if ok, _ := waits.Pair(cumulative[i], later); ok {
+			out = append(out, waits.Difference(cumulative[i], later))
+		}
+	}
+	return out
 }
 
 // moments are the first and the last of several snapshots of one format.

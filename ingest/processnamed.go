@@ -54,7 +54,7 @@ func (m *member) addWaits(profiles []*waits.Profile) {
 	// It began anew below the same name; the last ones are of now.
 	m.note("%s, although both are of %s: the last one is used alone", apart, m.Instance)
 	m.inputs = m.inputs[:len(m.Process.Snapshots)]
-	m.Process.Waits = nil
+	m.Process.Waits, m.Process.Between = nil, nil
 	for _, kind := range []waits.Kind{waits.Block, waits.Mutex} {
 		var last *waits.Profile
 		for _, w := range profiles {

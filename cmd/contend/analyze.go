@@ -37,6 +37,7 @@ type analyzeFlags struct {
 	httpConfig string
 	seconds    number
 	labels     bool
+	expect     multiple
 	series     seriesFlags
 }
 
@@ -46,6 +47,7 @@ func analyzeCommand() *cobra.Command {
 		width: number{most: math.MaxInt32, want: "a number of columns"},
 		// More than a few minutes is another tool's work, and longer than most
 		// servers and proxies keep a request open.
+		expect:  multiple{detect.UsualSurge},
 		seconds: number{value: 5, least: 1, most: 300, want: "a number of seconds, 1 to 300"},
 	}
 	cmd := &cobra.Command{
@@ -105,6 +107,7 @@ or above --fail-on was found (1 outranks 3).`,
 	flags.StringVar(&f.base, "base", "", "show what grew against this `FILE|DIR|URL`: a healthy sibling, or yesterday's profile")
 	flags.StringSliceVar(&f.detectors, "detector", nil, "run only the detector `NAME` (repeatable; contend explain lists them)")
 	flags.StringSliceVar(&f.telemetry, "telemetry", nil, "count packages below import path `PREFIX` as telemetry (repeatable)")
+	flags.Var(&f.expect, "expect", "warn of a lock that saturates at less than `N` times today's load")
 	flags.StringVar(&f.failOn, "fail-on", "", "exit with 3 where a finding is at or above `SEVERITY`: critical, warning or info")
 	flags.Var(&f.top, "top", "show `N` findings, and N lines of evidence of each; 0 for all")
 	flags.Var(&f.width, "width", "wrap text at `N` columns, 40 to 140 (default the terminal's, else $COLUMNS, else 100)")
@@ -189,6 +192,7 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 		Telemetry: f.telemetry,
 		Detectors: f.detectors,
 		Labels:    f.labels,
+		Expect:    f.expect.value,
 	})
 	steps.done()
 	failed := complainOf(cmd.ErrOrStderr(), bundle.Failures, "")

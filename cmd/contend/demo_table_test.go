@@ -69,7 +69,7 @@ control-nothing      30,500  20,500  10,000        33 %      30                 
 func TestEvalWidth(t *testing.T) {
 	t.Parallel()
 	e := testEvaluation()
-	e.detectors = []string{"lockheadroom"}
+	e.detectors = nil
 	for _, d := range all.Detectors() {
 		e.detectors = append(e.detectors, d.Name)
 	}

@@ -152,6 +152,7 @@ func (d *discovery) Remove(instance string) {
 }
 
 func (d *discovery) Profiles(context.Context, bool)  {}
+func (d *discovery) Glance(context.Context, string)  {}
 func (d *discovery) Event(time.Time, string, string) {}
 func (d *discovery) Late() string                    { return "" }
 func (d *discovery) Finish(string) error             { return nil }

@@ -89,6 +89,7 @@ func (r *run) play(ctx context.Context, o Options) (Outcome, error) {
 	defer beside.Wait()
 	defer cancel()
 	beside.Go(func() { r.takeProfiles(ctx, start) })
+	beside.Go(func() { r.glance(ctx, start) })
 	beside.Go(func() { r.show(ctx, start, o.Show) })
 	if sc.Reloads > 0 {
 		beside.Go(func() { s.reload(ctx) })
@@ -158,6 +159,16 @@ func (r *run) takeProfiles(ctx context.Context, start time.Time) {
 		// One dump, of the first crowd: a later one is larger and says the same.
 		r.recorder.Profiles(ctx, sick && !dumped)
 		dumped = dumped || sick
+	}
+}
+
+// glance looks at one task often: a bundle with as many profiles of all would be large.
+func (r *run) glance(ctx context.Context, start time.Time) {
+	for _, at := range r.stage.scenario.Glances {
+		if wait(ctx, time.Until(start.Add(at))) != nil {
+			return
+		}
+		r.recorder.Glance(ctx, "gateway-1")
 	}
 }
 

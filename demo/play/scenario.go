@@ -42,6 +42,7 @@ type Scenario struct {
 	Canary    *canary.Rule    // judges the release; nil: nobody does
 	Upstream  bool            // tasks call a real upstream instead of a timer
 	Profiles  []time.Duration // moments at which profiles are taken, ascending; none: series only
+	Glances   []time.Duration // moments at which the first task's goroutine profile alone is taken, ascending
 	Steps     []Step          // ascending in At
 
 	Against string // the scenario that the outcome is compared with; "": with none
@@ -72,6 +73,8 @@ type Recorder interface {
 	Remove(instance string)
 	// Profiles takes profiles of all targets now; with dump also one text dump.
 	Profiles(ctx context.Context, dump bool)
+	// Glance takes the goroutine profile of one target now.
+	Glance(ctx context.Context, instance string)
 	// Event notes a moment, by one of the names below.
 	Event(at time.Time, name, text string)
 	// Late is why the record is not of the moments it says, "" where it is: the

@@ -27,6 +27,7 @@ func faults() []play.Scenario {
 		sudden("goroutineleak", "every tenth request leaves a goroutine behind that nobody wakes", 30*second, gateway.Faults{Leak: true}),
 		hungrequests(),
 		sudden("healthcheck", "health checks alone take long, requests do not", 27*second, gateway.Faults{HealthDelay: 700 * ms}),
+		lockheadroom(),
 		lockwait(),
 		replacement(),
 		memorygrowth(),
@@ -102,6 +103,29 @@ func hungrequests() play.Scenario {
 	s.Canary = errorsOnly
 	s.Visitors = pageVisitors
 	s.Steps = append(s.Steps, play.Step{At: warm, Phase: "a release needs a new file", Onset: true, Do: release})
+	return s
+}
+
+// lockheadroom is telemetryblock's lock at the usual traffic: in use for some five
+// eighths of the time, and hardly anybody waits, since the balancer takes turns.
+// Only looking often shows it: one task is looked at for as many snapshots as a
+// share of time takes.
+func lockheadroom() play.Scenario {
+	const (
+		length = 26 * second
+		begin  = 6 * second
+		looks  = 32
+		// Health checks and scrapes come every 250 ms and take the lock too: at a
+		// multiple of that, all snapshots would be of the same moment of a check.
+		often = 590 * ms
+	)
+	s := ordinary("lockheadroom", "none yet: metrics are registered again on every recording, under a lock that twice the usual traffic would fill", length)
+	s.Gateway.Telemetry = telemetry.Config{Kind: telemetry.KindMetrics, Faulty: true, Hold: hold}
+	s.Profiles = []time.Duration{begin - 200*ms, length - 300*ms}
+	for i := range looks {
+		s.Glances = append(s.Glances, begin+time.Duration(i)*often)
+	}
+	s.Steps = append(s.Steps, play.Step{At: begin, Phase: "the lock is looked at", Onset: true})
 	return s
 }
 

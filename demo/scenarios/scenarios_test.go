@@ -80,10 +80,10 @@ func TestMoments(t *testing.T) {
 		if s.Name == "incident" && s.Length > 85*time.Second { // with its start and its analysis within 90 s
 			t.Errorf("%s: lasts %v, want at most 85 s", s.Name, s.Length)
 		}
-		if !slices.IsSorted(s.Profiles) {
-			t.Errorf("%s: profiles at %v, want them to ascend", s.Name, s.Profiles)
+		if !slices.IsSorted(s.Profiles) || !slices.IsSorted(s.Glances) {
+			t.Errorf("%s: profiles at %v and %v, want them to ascend", s.Name, s.Profiles, s.Glances)
 		}
-		for _, at := range s.Profiles {
+		for _, at := range slices.Concat(s.Profiles, s.Glances) {
 			if at < 0 || at >= s.Length {
 				t.Errorf("%s: profiles at %v, want them within %v", s.Name, at, s.Length)
 			}

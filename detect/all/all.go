@@ -12,6 +12,7 @@ import (
 	"github.com/contend/contend/detect/herd"
 	"github.com/contend/contend/detect/hungrequests"
 	"github.com/contend/contend/detect/inflightcpu"
+	"github.com/contend/contend/detect/lockheadroom"
 	"github.com/contend/contend/detect/lockwait"
 	"github.com/contend/contend/detect/memorygrowth"
 	"github.com/contend/contend/detect/poolwait"
@@ -31,6 +32,7 @@ func Detectors() []*detect.Detector {
 		herd.Detector,
 		hungrequests.Detector,
 		inflightcpu.Detector,
+		lockheadroom.Detector,
 		lockwait.Detector,
 		memorygrowth.Detector,
 		poolwait.Detector,

@@ -272,8 +272,8 @@ func (p *page) finding(f *detect.Finding, r *detect.Report, brief bool) {
 	if f.Process != "" {
 		words = append(words, "in "+p.local(f.Process))
 	}
-	// One that is only worth knowing has one sentence.
-	if f.Severity == detect.Info && f.Summary != "" && p.top > 0 {
+	// One that is only worth knowing has one sentence; a forecast is worth what it assumes.
+	if f.Severity == detect.Info && f.Summary != "" && p.top > 0 && f.Headroom == nil {
 		p.block(severityStyle(f.Severity, plain), "  ", strings.Join(words, ", ")+": "+f.Summary)
 		return
 	}
@@ -292,6 +292,17 @@ func (p *page) finding(f *detect.Finding, r *detect.Report, brief bool) {
 	}
 	p.field("library", f.Library)
 	p.field("blocked", blocked(f))
+	if h := f.Headroom; h != nil {
+		p.field("lock", h.Held())
+		p.field("headroom", h.Saturates()+" today's load, "+h.By())
+		for i, a := range h.Assumes {
+			key := ""
+			if i == 0 {
+				key = "assumes"
+			}
+			p.field(key, a)
+		}
+	}
 	if n := p.shown(len(f.Instances)); n > 0 {
 		p.field("instances", strings.Join(f.Instances[:n], ", ")+andMore(len(f.Instances)-n))
 	}

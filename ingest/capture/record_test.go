@@ -111,6 +111,9 @@ func TestRecord(t *testing.T) {
 		add(t, r, taskTarget("g-3"))
 		time.Sleep(time.Second)
 		r.Profiles(t.Context(), true)
+		r.Glance(t.Context(), "g-3")
+		r.Glance(t.Context(), "g-2") // gone
+		r.Glance(t.Context(), "cdn") // has no profiles
 		r.Event(time.Now().Add(-2*time.Second), "phase", "ramp")
 		stats := r.Scrapes()
 		report, err := r.Finish("")
@@ -144,7 +147,7 @@ func TestRecord(t *testing.T) {
 		// The dump is of g-3, which has the most goroutines.
 		want := strings.Fields("gateway/g-1/block.pb.gz@2 gateway/g-1/block.pb.gz@3 gateway/g-1/goroutine.pb.gz@2 gateway/g-1/goroutine.pb.gz@3 gateway/g-1/mutex.pb.gz@2 gateway/g-1/mutex.pb.gz@3 " +
 			"gateway/g-2/block.pb.gz@2 gateway/g-2/goroutine.pb.gz@2 gateway/g-2/mutex.pb.gz@2 " +
-			"gateway/g-3/block.pb.gz@3 gateway/g-3/goroutine.pb.gz@3 gateway/g-3/goroutine.txt.gz@3 gateway/g-3/mutex.pb.gz@3")
+			"gateway/g-3/block.pb.gz@3 gateway/g-3/goroutine.pb.gz@3 gateway/g-3/goroutine.pb.gz@3 gateway/g-3/goroutine.txt.gz@3 gateway/g-3/mutex.pb.gz@3")
 		if !slices.Equal(files, want) {
 			t.Errorf("taken %q\nwant  %q", files, want)
 		}

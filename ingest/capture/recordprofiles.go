@@ -62,6 +62,22 @@ func (r *Recorder) Profiles(ctx context.Context, dump bool) {
 	})
 }
 
+// Glance takes a goroutine profile of one target, and nothing where it is gone
+// or has none. It returns as Profiles does.
+func (r *Recorder) Glance(ctx context.Context, instance string) {
+	r.mu.Lock()
+	var live []*recorded
+	for _, t := range r.targets {
+		if t.Instance == instance && t.pprof != nil && t.ctx.Err() == nil {
+			live = append(live, t)
+		}
+	}
+	r.mu.Unlock()
+	for _, t := range live {
+		r.takeProfile(ctx, t, "goroutine")
+	}
+}
+
 // each does something with targets, a few at a time.
 func (r *Recorder) each(targets []*recorded, do func(int, *recorded)) {
 	turns := make(chan struct{}, profilesAtOnce)

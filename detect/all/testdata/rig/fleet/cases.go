@@ -12,6 +12,8 @@ func scenarios() []scenario {
 		{"lock-nomutex-spring", spring, lock(false, true)},
 		{"lock-nomutex-dotted", otlpDotted, lock(false, true)},
 		{"lock-nomutex-oteljava", otelJava, lock(false, true)},
+		{"lock-levels-go", golang, lockLevels(0.35, 0.65)},
+		{"lock-spare-go", golang, lockLevels(0.05, 0.1)},
 		{"lock-otlp-push", otlp, lock(false, true)},
 		{"lock-envoy-kube", noMetrics, behind(envoy, proxyLock)},
 		{"lock-nginx", noMetrics, behind(nginx, proxyLock)},

@@ -57,6 +57,27 @@ func lock(counter, recovers bool) func(c *Case) {
 	}
 }
 
+// lockLevels uses a lock for a part of the time at night and for another by day,
+// and nothing is wrong: what is to be told is how much more it can take.
+func lockLevels(night, day float64) func(c *Case) {
+	return func(c *Case) {
+		v := c.service()
+		rate := c.perTask()
+		hold := day / rate
+		middle := c.end() / 2
+		v.rate = during(middle, c.end()+100, 300, rate*float64(v.instances)*night/day, rate*float64(v.instances))
+		v.lockHold = everyProc(constant(hold))
+		v.lockCPU = 0.2
+		v.mutexMetric = true
+		c.story = fmt.Sprintf("%d tasks, %.0f requests/s each by day, every one of which takes one process-wide lock for %.1f ms (utilisation %.2f); at night, the first half, utilisation %.2f. No fault.", v.instances, rate, hold*1e3, day, night)
+		c.silent("a lock is in use for a part of the time, more by day than at night", "twice the load by day is no herd: it takes minutes to come")
+		const surge = 3 // what a lock is to survive
+		if day*surge > 1 {
+			c.wants("lockheadroom", fmt.Sprintf("the lock saturates at %.1f times the load by day", 1/day))
+		}
+	}
+}
+
 // incident is a herd that meets a lock, with tasks that are killed for it or not.
 func incident(kills bool) func(c *Case) {
 	return func(c *Case) {

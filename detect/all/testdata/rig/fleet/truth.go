@@ -66,6 +66,7 @@ func (c *Case) sights() []sight {
 		{"herd", true, "arrivals are in the file", ""},
 		{"hungrequests", gauge || d == grpcGo || c.proxies == envoy, "requests in flight are in the file", "no level of requests in flight"},
 		{"inflightcpu", gauge, "in-flight gauge and CPU are in the file", "no in-flight gauge beside the CPU of the same process"},
+		{"lockheadroom", v.mutexMetric, "the runtime's lock-wait counter is in the file", "no lock-wait counter in the file"},
 		{"lockwait", v.mutexMetric, "the runtime's lock-wait counter is in the file", "no lock-wait counter in the file"},
 		{"memorygrowth", c.kube.cadvisor && v.memoryLimit > 0, "memory and its limit are in the file", "no limit of memory in the file"},
 		{"poolwait", v.hasSQL || v.hikari, "the pool's series are in the file", "no pool's series in the file"},

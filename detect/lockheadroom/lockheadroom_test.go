@@ -1,0 +1,334 @@
+package lockheadroom_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/contend/contend/detect"
+	"github.com/contend/contend/detect/cases"
+	"github.com/contend/contend/detect/lockheadroom"
+	"github.com/contend/contend/ingest"
+	"github.com/contend/contend/ingest/stacks"
+	"github.com/contend/contend/ingest/waits"
+)
+
+var detectors = []*detect.Detector{lockheadroom.Detector}
+
+func TestStories(t *testing.T) {
+	cases.Stories(t, detectors, "testdata/stories.txt")
+}
+
+// A store whose put locks in line 20 and is inside until its end.
+const (
+	handler = "main.put < net/http.HandlerFunc.ServeHTTP < net/http.serverHandler.ServeHTTP < net/http.(*conn).serve"
+	waiting = "sync.(*Mutex).Lock < main.(*store).put@20 < " + handler
+	writing = "sync.(*RWMutex).Lock < main.(*store).put@20 < " + handler
+	reading = "sync.(*RWMutex).RLock < main.(*store).get@30 < " + handler
+	let     = "sync.(*Mutex).Unlock < main.(*store).put@25 < " + handler
+	letNew  = "internal/sync.(*Mutex).Unlock < sync.(*Mutex).Unlock < main.(*store).put@25 < " + handler
+)
+
+var process = stacks.Process{Binary: "/bin/shop", BuildID: "1", Mapping: "0x400000-0x900000@0x0"}
+
+// waited is contentions and delay of a stack.
+type waited struct {
+	stack string
+	n     int64
+	delay time.Duration
+}
+
+// contention is a block or mutex profile at a time; over window, or since the process began.
+func contention(t *testing.T, name string, at time.Duration, window time.Duration, all ...waited) *waits.Profile {
+	t.Helper()
+	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "contentions", Unit: "count"}, {Type: "delay", Unit: "nanoseconds"}}}
+	for _, w := range all {
+		s := &profile.Sample{Value: []int64{w.n, int64(w.delay)}}
+		for f := range strings.SplitSeq(w.stack, " < ") {
+			name, line := f, int64(10)
+			if i := strings.IndexByte(f, '@'); i >= 0 {
+				name = f[:i]
+				fmt.Sscan(f[i+1:], &line)
+			}
+			s.Location = append(s.Location, &profile.Location{Line: []profile.Line{{Function: &profile.Function{Name: name, Filename: "/src/main/x.go"}, Line: line}}})
+		}
+		p.Sample = append(p.Sample, s)
+	}
+	out, err := waits.FromProfile(name, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Process, out.Taken, out.Window = process, cases.Start.Add(at), window
+	return out
+}
+
+// snapshots are n, a second apart from Start on; of each dump says what stands in it.
+func snapshots(t *testing.T, n int, dump func(i int) string) []*stacks.Snapshot {
+	t.Helper()
+	var out []*stacks.Snapshot
+	for i := range n {
+		s := cases.Snapshot(t, fmt.Sprintf("snapshot-%02d", i), "1 select: main.tick | main.main\n"+dump(i))
+		s.Process, s.Taken = process, cases.Start.Add(time.Duration(i)*time.Second)
+		out = append(out, s)
+	}
+	return out
+}
+
+const (
+	holder  = "1 IO wait: internal/poll.runtime_pollWait < internal/poll.(*FD).Write < net.(*conn).Write < main.(*store).put@23 < main.put < HANDLER\n"
+	waiter  = "1 sync.Mutex.Lock: LOCK(0xc000100008) < sync.(*Mutex).Lock < main.(*store).put@20 < main.put < HANDLER\n"
+	writer  = "1 sync.RWMutex.Lock: sync.runtime_SemacquireRWMutex(0x0?) < sync.(*RWMutex).Lock(0x0?) < main.(*store).put@20 < main.put < HANDLER\n"
+	reader  = "1 sync.RWMutex.RLock: sync.runtime_SemacquireRWMutexR(0x0?) < sync.(*RWMutex).RLock < main.(*store).get@30 < main.put < HANDLER\n"
+	outside = "1 running: main.sum < HANDLER\n"
+)
+
+// busy is a lock that is in use in six snapshots of ten, with a waiter in two.
+func busy(i int) string {
+	switch i % 10 {
+	case 0, 5:
+		return holder + waiter
+	case 2, 3, 7, 8:
+		return holder
+	}
+	return outside
+}
+
+func analyse(b *ingest.Bundle, expect float64) *detect.Report {
+	return detect.Run(b, nil, detectors, detect.Options{Expect: expect})
+}
+
+// reasons are why nothing was found, in one text.
+func reasons(r *detect.Report) string {
+	var out []string
+	for _, x := range r.RuledOut {
+		out = append(out, "ruled out: "+x.Reason)
+	}
+	for _, x := range r.Skipped {
+		out = append(out, "skipped: "+x.Reason)
+	}
+	return strings.Join(out, "\n")
+}
+
+func TestDirect(t *testing.T) {
+	t.Parallel()
+	b := &ingest.Bundle{
+		Snapshots: snapshots(t, 40, busy),
+		Waits:     []*waits.Profile{contention(t, "block", 20*time.Second, 20*time.Second, waited{waiting, 300, 900 * time.Millisecond})},
+	}
+	r := analyse(b, 0)
+	if len(r.Findings) != 1 {
+		t.Fatalf("%d findings, want one\n%s", len(r.Findings), reasons(r))
+	}
+	f := r.Findings[0]
+	if f.Function != "main.(*store).put" || f.Severity != detect.Warning || f.Confidence != detect.High || f.Reading != "direct" || f.Contentions != 300 || math.Abs(f.Queue-0.045) > 1e-9 {
+		t.Errorf("found %s, %s, %s, by %s, %d contentions, queue %v: %s", f.Function, f.Severity, f.Confidence, f.Reading, f.Contentions, f.Queue, f.Summary)
+	}
+	// In use for 24 of 40 snapshots, which stand for as many: it saturates at 1.67 times the load.
+	if u, at := f.Utilisation, f.SaturatesAt; u.Low > 0.6 || u.High < 0.6 || at.Low > 1.67 || at.High < 1.67 || at.High > 2*at.Low {
+		t.Errorf("utilisation %v, saturates at %v, want 0.6 and 1.67 in between", u, at)
+	}
+	if r.Verdict.Cause != "" {
+		t.Errorf("verdict %q: a forecast is no cause", r.Verdict.Cause)
+	}
+	if f.Holder == nil || f.Holder.Function != "main.(*store).put" || !strings.Contains(f.Next[0], "hold it shorter") {
+		t.Errorf("holder %+v, next %q", f.Holder, f.Next)
+	}
+	if r := analyse(b, 1.2); len(r.Findings) > 0 || !strings.Contains(reasons(r), "saturates at about") {
+		t.Errorf("with a surge of 1.2: %d findings\n%s", len(r.Findings), reasons(r))
+	}
+}
+
+// Near-misses: a number is refused, with the reason, and never looks like an all-clear.
+func TestNoNumber(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	window := func(stack string, n int64, delay time.Duration) []*waits.Profile {
+		return []*waits.Profile{contention(t, "block", 20*s, 20*s, waited{stack, n, delay})}
+	}
+	cumulative := func(at time.Duration, n int64) *waits.Profile {
+		return contention(t, fmt.Sprintf("block-%v", at), at, 0, waited{waiting, n, time.Duration(n) * 3 * time.Millisecond})
+	}
+	of := func(p stacks.Process, w *waits.Profile) *waits.Profile {
+		w.Process = p
+		return w
+	}
+	later := process
+	later.Mapping = "0x500000-0xa00000@0x0"
+	for name, tt := range map[string]struct {
+		b    *ingest.Bundle
+		want []string
+	}{
+		"a healthy process with few contentions": {&ingest.Bundle{Waits: window(waiting, 40, 40*time.Millisecond)},
+			[]string{"ruled out: main.(*store).put: no number, which is no all-clear: by waits, expected 100 contentions or more, saw 40"}},
+		"nobody waits": {&ingest.Bundle{Waits: window("runtime.chanrecv1 < main.loop", 40, s)},
+			[]string{"ruled out: no number, which is no all-clear: nobody was seen to wait for a lock in 20.0 s of block profile"}},
+		"how requests arrive is not known": {&ingest.Bundle{Waits: window(waiting, 900, 3*s)},
+			[]string{"expected arrivals known to be random", "by snapshots, expected 30 snapshots or more, saw none"}},
+		"code past the lock that is not inside it": {&ingest.Bundle{Waits: window(waiting, 300, 900*time.Millisecond), Snapshots: snapshots(t, 40, func(i int) string {
+			if i%2 == 0 {
+				return strings.Replace(holder, "1 ", "3 ", 1) + strings.Repeat(waiter, i%4/2)
+			}
+			return holder
+		})}, []string{"20 of the snapshots show several past the line that locks"}},
+		"waiters, and nobody seen inside": {&ingest.Bundle{Waits: window(waiting, 300, 900*time.Millisecond), Snapshots: snapshots(t, 40, func(i int) string {
+			if i%2 == 0 {
+				return waiter
+			}
+			return outside
+		})}, []string{"who holds it is seen in 0 of the 20 snapshots with waiters"}},
+		"hardly anybody waits": {&ingest.Bundle{Snapshots: snapshots(t, 40, func(i int) string {
+			if i == 0 {
+				return holder + waiter
+			}
+			return holder
+		})}, []string{"no all-clear: by snapshots, hardly anybody waited"}},
+		"saturated in the profile": {&ingest.Bundle{Waits: window(waiting, 5000, 200*s)}, []string{"ruled out: main.(*store).put: saturated or stuck already: on average 10 wait for it"}},
+		"saturated in the snapshots": {&ingest.Bundle{Snapshots: snapshots(t, 40, func(int) string {
+			return holder + strings.Replace(waiter, "1 ", "40 ", 1)
+		})}, []string{"saturated or stuck already: 40 wait for it"}},
+		"a snapshot": {&ingest.Bundle{Snapshots: snapshots(t, 1, busy)}, []string{"skipped: a snapshot is a moment"}},
+		"since the process began": {&ingest.Bundle{Waits: []*waits.Profile{cumulative(0, 900)}}, []string{
+			"skipped: a snapshot is a moment, and a profile since the process began has no window"}},
+		"two processes": {&ingest.Bundle{Waits: []*waits.Profile{cumulative(0, 900), of(later, cumulative(10*s, 1900))}}, []string{
+			"skipped: a snapshot is a moment, and a profile since the process began has no window"}},
+		"the wrong order": {&ingest.Bundle{Waits: []*waits.Profile{cumulative(0, 1900), cumulative(10*s, 900)}}, []string{
+			"skipped: ", "for different processes: main.(*store).put waited 5.7s in the earlier and 2.7s in the later"}},
+		"no time between":                        {&ingest.Bundle{Waits: []*waits.Profile{cumulative(0, 900), cumulative(0, 1900)}}, []string{"skipped: ", "both were taken at the same moment"}},
+		"too short a time":                       {&ingest.Bundle{Waits: []*waits.Profile{contention(t, "block", s, s/10, waited{waiting, 900, s / 100})}}, []string{"expected a window of 1s or longer, saw 100ms"}},
+		"a mutex profile that may be of Go 1.21": {&ingest.Bundle{Waits: window(let, 900, 3*s)}, []string{"900 contentions, but a mutex profile of Go 1.21 and older"}},
+		"a mutex profile of a later Go":          {&ingest.Bundle{Waits: window(letNew, 900, 3*s)}, []string{"expected arrivals known to be random"}},
+		"a read-write lock at which readers wait": {&ingest.Bundle{Waits: window(reading, 900, 3*s)}, []string{
+			"by waits, expected 100 contentions or more, saw 0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := analyse(tt.b, 0)
+			for _, f := range r.Findings {
+				t.Errorf("unexpected finding: %s", f.Summary)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(reasons(r), want) {
+					t.Errorf("expected %q in\n%s", want, reasons(r))
+				}
+			}
+		})
+	}
+}
+
+// Of a read-write lock the writers count, and the finding says so.
+func TestWriters(t *testing.T) {
+	t.Parallel()
+	b := &ingest.Bundle{
+		Snapshots: snapshots(t, 40, func(i int) string {
+			return strings.ReplaceAll(busy(i), waiter, writer) + reader
+		}),
+		Waits: []*waits.Profile{contention(t, "block", 20*time.Second, 20*time.Second, waited{writing, 300, 900 * time.Millisecond}, waited{reading, 4000, 20 * time.Second})},
+	}
+	r := analyse(b, 0)
+	if len(r.Findings) != 1 {
+		t.Fatalf("%d findings, want one\n%s", len(r.Findings), reasons(r))
+	}
+	f := r.Findings[0]
+	if f.Contentions != 300 || !strings.Contains(f.Summary, "the writers' side of a read-write lock") || f.SaturatesAt.Low > 1.67 || f.SaturatesAt.High < 1.67 {
+		t.Errorf("%s, %d contentions, want the writers' 300 and 1.67 times", f.Summary, f.Contentions)
+	}
+	if !slices.ContainsFunc(f.Assumes, func(s string) bool { return strings.Contains(s, "only writers were counted") }) {
+		t.Errorf("assumes %q", f.Assumes)
+	}
+}
+
+// Profiles at two loads are levels, by the load that the series of the task say.
+func TestLevels(t *testing.T) {
+	t.Parallel()
+	// M/D/1 with holds of 10 ms: 35 and 65 requests a second, waits for 200 s each.
+	queue := func(rho float64) time.Duration {
+		return time.Duration(rho * rho / 2 / (1 - rho) * 200 * float64(time.Second))
+	}
+	day := queue(0.65)
+	night := waited{waiting, 2450, queue(0.35)}
+	both := waited{waiting, 2450 + 8450, night.delay + day}
+	bundle := func(loads string) *ingest.Bundle {
+		b := &ingest.Bundle{
+			Waits: []*waits.Profile{
+				contention(t, "block-a", 60*time.Second, 0, waited{waiting, 1, 1}),
+				contention(t, "block-b", 260*time.Second, 0, night),
+				contention(t, "block-c", 460*time.Second, 0, both),
+			},
+			Series:    cases.Series(t, `contend:completions{job="shop",instance="a"} `+loads),
+			Instances: map[string]ingest.Instance{},
+		}
+		for _, w := range b.Waits {
+			b.Instances[w.Name] = ingest.Instance{Job: "shop", Name: "a"}
+		}
+		return b
+	}
+	r := analyse(bundle("35x18 65x20"), 0)
+	if len(r.Findings) != 1 {
+		t.Fatalf("%d findings, want one\n%s", len(r.Findings), reasons(r))
+	}
+	f := r.Findings[0]
+	if f.Reading != "levels" || f.SaturatesAt.Low > 1/0.65 || f.SaturatesAt.High < 1/0.65 || f.Contentions != 8450 {
+		t.Errorf("%s by %s, %d contentions; want 1.54 times by levels, 8450", f.Summary, f.Reading, f.Contentions)
+	}
+	// A request holds it for 10 ms.
+	if math.Abs(f.HoldingS-0.010) > 0.002 {
+		t.Errorf("held for %v s a request, want 0.010", f.HoldingS)
+	}
+	// Two bundles of one task are two levels, whatever was in between; the later one tells.
+	two := bundle("35x18 65x20")
+	two.Waits = append(two.Waits[:2], contention(t, "block-d", 260*time.Second, 0, waited{waiting, 1, 1}),
+		contention(t, "block-e", 460*time.Second, 0, waited{waiting, 8451, day + 1}))
+	for i, dir := range [...]string{"night", "night", "day", "day"} {
+		two.Instances[two.Waits[i].Name] = ingest.Instance{Bundle: dir, Job: "shop", Name: "a"}
+	}
+	r = analyse(two, 0)
+	if len(r.Findings) != 1 || r.Findings[0].Reading != "levels" || math.Abs(r.Findings[0].SaturatesAt.Low-f.SaturatesAt.Low) > 0.01 {
+		t.Errorf("of two bundles: %d findings, want the one of %s\n%s", len(r.Findings), f.Summary, reasons(r))
+	}
+	// Near-miss: of another build, what is locked may be something else.
+	two.Waits[0].Process.BuildID, two.Waits[1].Process.BuildID = "0", "0"
+	if r := analyse(two, 0); len(r.Findings) > 0 {
+		t.Errorf("of two builds: found %s", r.Findings[0].Summary)
+	}
+	// Near-miss: one load is one level.
+	if r := analyse(bundle("50x38"), 0); len(r.Findings) > 0 || !strings.Contains(reasons(r), "expected arrivals known to be random") {
+		t.Errorf("at one load: %d findings\n%s", len(r.Findings), reasons(r))
+	}
+}
+
+// The lock that several instances have is one finding, of the first to fall over.
+func TestInstances(t *testing.T) {
+	t.Parallel()
+	b := &ingest.Bundle{Instances: map[string]ingest.Instance{}}
+	for name, dump := range map[string]func(int) string{
+		"a": busy,
+		"b": func(i int) string {
+			if i%10 == 9 {
+				return holder
+			}
+			return busy(i)
+		},
+	} {
+		for _, s := range snapshots(t, 60, dump) {
+			s.Name += name
+			b.Snapshots = append(b.Snapshots, s)
+			b.Instances[s.Name] = ingest.Instance{Job: "shop", Name: name}
+		}
+	}
+	r := analyse(b, 0)
+	if len(r.Findings) != 1 {
+		t.Fatalf("%d findings, want one\n%s", len(r.Findings), reasons(r))
+	}
+	f := r.Findings[0]
+	// b's is in use for seven tenths of the time, a's for six.
+	if !strings.HasPrefix(f.Summary, "2 of 2 instances of shop; in b ") || !slices.Equal(f.Instances, []string{"a", "b"}) || f.SaturatesAt.Low > 1/0.7 || f.SaturatesAt.High < 1/0.7 {
+		t.Errorf("%v: %s", f.Instances, f.Summary)
+	}
+	if !slices.ContainsFunc(f.Evidence, func(e detect.Evidence) bool { return strings.HasPrefix(e.Text, "a: saturates at about 1.") }) {
+		t.Errorf("evidence %+v lacks the other instance", f.Evidence)
+	}
+}

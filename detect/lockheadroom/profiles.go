@@ -1,0 +1,359 @@
+package lockheadroom
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/contend/contend/detect"
+	"github.com/contend/contend/detect/headroom"
+)
+
+const (
+	// apart is how far two loads must differ to be two levels, as package headroom asks.
+	apart = 1.2
+	// pileUp is how many at a lock in the latest snapshot are no accident of the moment.
+	pileUp = 10
+	// seen is the part of the snapshots with waiters that must show who holds the
+	// lock: those without waiters hide a holder as often, so that with two thirds the
+	// lock has at most 1.5 times less headroom. Some show a waiter that was just woken.
+	seen = 2.0 / 3
+	// crowded is the part of the snapshots with a holder that may show two: one
+	// has just let go. More of them are past the lock and not inside it.
+	crowded = 0.05
+	// fewWaits is how many must have waited to trust that who is past the line
+	// that locks still holds the lock.
+	fewWaits = 10
+	// shortWaits is the part of a holding time that the mean wait behind it is at
+	// least: behind the most regular arrivals in use, of 20 tasks in turn, a
+	// twentieth and more. Below that, the lock is let go long before its function ends.
+	shortWaits = 0.02
+)
+
+func ofProfiles(p *detect.Pass, expect float64) error {
+	if p.Later() {
+		p.RuleOut("looked at with the later profiles of the same task, as another level of load")
+		return nil
+	}
+	spells, moments := p.Spells(), p.Moments()
+	if len(spells) == 0 && len(moments) < 2 {
+		return errors.New(strings.Join(append([]string{"a snapshot is a moment, and a profile since the process began has no window: take two block profiles of one process some seconds apart, one with ?seconds=30, or 30 snapshots"}, unpaired(p)...), "; "))
+	}
+	var views []*detect.View // the latest first: a lock is told by how it looks now
+	for _, s := range slices.Backward(spells) {
+		views = append(views, s.View)
+	}
+	for _, m := range slices.Backward(moments) {
+		views = append(views, m)
+	}
+	locks := detect.LocksOverTime(views)
+	if len(locks) == 0 {
+		p.RuleOut("no number, which is no all-clear: nobody was seen to wait for a lock in %s; behind a balancer that deals requests out in turn even a lock that is half full looks so", looked(spells, moments))
+		return nil
+	}
+	var others []string // locks without a finding
+	for _, l := range locks {
+		one := site{l, spells, moments}
+		f, ok, why := one.assess(expect)
+		if !ok {
+			others = append(others, fmt.Sprintf("%s: %s", l.Site.Func, why))
+			continue
+		}
+		p.Report(f)
+	}
+	if n := len(others); n > 1 {
+		others = append(others[:1], fmt.Sprintf("and %s of which no more is known", detect.Plural(float64(n-1), "other lock")))
+	}
+	p.RuleOut("%s", strings.Join(others, "; "))
+	return nil
+}
+
+// unpaired says why two profiles have no difference, where there are two.
+func unpaired(p *detect.Pass) []string {
+	return slices.DeleteFunc(slices.Clone(p.Notes()), func(n string) bool { return !strings.Contains(n, "different processes") })
+}
+
+// looked is what was looked at, in words.
+func looked(spells []detect.Spell, moments []*detect.View) string {
+	if len(spells) == 0 {
+		return detect.Plural(float64(len(moments)), "snapshot")
+	}
+	d := time.Duration(0)
+	for _, s := range spells {
+		d += s.Window
+	}
+	kind := "block"
+	if spells[0].Mutex {
+		kind = "mutex"
+	}
+	return fmt.Sprintf("%.1f s of %s profile and %s", d.Seconds(), kind, detect.Plural(float64(len(moments)), "snapshot"))
+}
+
+// site is a lock and when the process was looked at.
+type site struct {
+	lock    *detect.LockOverTime
+	spells  []detect.Spell
+	moments []*detect.View
+}
+
+// assess is the finding of the lock, or in words why there is none.
+func (s *site) assess(expect float64) (detect.Finding, bool, string) {
+	var none detect.Finding
+	if len(s.lock.Addresses) > 1 && s.lock.One() == 0 {
+		return none, false, fmt.Sprintf("no number: these are %d locks of one kind, whose waits cannot be told apart", len(s.lock.Addresses))
+	}
+	if n := len(s.moments); n > 0 {
+		if waiting, _ := s.lock.Waiting(s.moments[n-1]); waiting >= pileUp {
+			return none, false, fmt.Sprintf("saturated or stuck already: %s wait for it", detect.Thousands(waiting))
+		}
+		mean := 0.0
+		for _, m := range s.moments {
+			waiting, _ := s.lock.Waiting(m)
+			mean += waiting / float64(n)
+		}
+		if len(s.spells) == 0 && mean >= saturated {
+			return none, false, fmt.Sprintf("saturated or stuck already: on average %s wait for it", detect.Figure(mean))
+		}
+	}
+	calm := slices.DeleteFunc(slices.Clone(s.spells), func(sp detect.Spell) bool {
+		waiting, _ := s.lock.Waiting(sp.View)
+		return waiting >= saturated
+	})
+	if n := len(s.spells); n > 0 && (len(calm) == 0 || calm[len(calm)-1].End.Before(s.spells[n-1].End)) {
+		waiting, _ := s.lock.Waiting(s.spells[n-1].View)
+		return none, false, fmt.Sprintf("saturated or stuck already: on average %s wait for it", detect.Figure(waiting))
+	}
+	var windows []headroom.Window
+	levels := byLoad(calm)
+	for _, level := range levels {
+		windows = append(windows, s.window(level, s.during(level, len(levels) > 1)))
+	}
+	if len(levels) == 0 {
+		windows = append(windows, s.window(nil, s.moments))
+	}
+	today := &windows[len(windows)-1]
+	counted, short := *today, firstWaiterOnly(s.spells)
+	unseen := cmp.Or(headroom.Direct(*today).Refused, s.show(windows))
+	for i := range windows {
+		if short {
+			windows[i].Contentions, windows[i].Delay = 0, 0
+		}
+	}
+	f := headroom.Of(windows...)
+	if f.Refused != "" {
+		waits := ""
+		switch {
+		case len(s.spells) == 0:
+		case short:
+			waits = fmt.Sprintf("by waits, saw %s contentions, but a mutex profile of Go 1.21 and older has the time of one waiter at a release, and this one shows no later Go; take a block profile; ", detect.Thousands(counted.Contentions))
+		case len(windows) > 1:
+			waits = "by waits, " + onlyWaits(headroom.Levels(windows...)) + "; "
+		default:
+			waits = "by waits, " + headroom.Queue(*today).Refused + "; "
+		}
+		f.Refused = waits + "by snapshots, " + unseen
+	} else if today.Load > 0 && f.Holding == 0 {
+		f.Holding = time.Duration(f.Utilisation.At / today.Load * float64(time.Second))
+	}
+	out, ok, why := assess(f, expect)
+	if !ok {
+		return none, false, why
+	}
+	s.describe(&out, &counted)
+	return out, true, ""
+}
+
+// byLoad puts spells together that are of about one load, today's last. Where
+// one's load is not known, they are one level.
+func byLoad(spells []detect.Spell) [][]detect.Spell {
+	if len(spells) == 0 {
+		return nil
+	}
+	today := spells[len(spells)-1]
+	sorted := slices.SortedStableFunc(slices.Values(spells), func(a, b detect.Spell) int { return cmp.Compare(a.Load, b.Load) })
+	if sorted[0].Load == 0 {
+		return [][]detect.Spell{spells}
+	}
+	var levels [][]detect.Spell
+	for _, s := range sorted {
+		if n := len(levels); n > 0 && s.Load < apart*levels[n-1][0].Load {
+			levels[n-1] = append(levels[n-1], s)
+		} else {
+			levels = append(levels, []detect.Spell{s})
+		}
+	}
+	now := slices.IndexFunc(levels, func(level []detect.Spell) bool {
+		return slices.ContainsFunc(level, func(s detect.Spell) bool { return s.View == today.View })
+	})
+	last := levels[now]
+	return append(slices.Delete(levels, now, now+1), last)
+}
+
+// during are the snapshots of a level's spells; with one level all that were
+// taken while the lock was not saturated.
+func (s *site) during(level []detect.Spell, several bool) []*detect.View {
+	in := func(of []detect.Spell, t time.Time) bool {
+		return slices.ContainsFunc(of, func(sp detect.Spell) bool { return !t.Before(sp.Start) && !t.After(sp.End) })
+	}
+	var out []*detect.View
+	for _, m := range s.moments {
+		t := m.Snapshot.Taken
+		if in(level, t) || !several && !in(s.spells, t) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// window is what was seen of the lock in spells and snapshots of one load.
+func (s *site) window(spells []detect.Spell, moments []*detect.View) headroom.Window {
+	var w headroom.Window
+	delay, load := 0.0, 0.0
+	for _, sp := range spells {
+		n, events := s.lock.Waiting(sp.View)
+		w.Elapsed += sp.Window
+		w.Contentions += float64(events)
+		delay += n * sp.Window.Seconds()
+		load += sp.Load * sp.Window.Seconds()
+	}
+	w.Delay = time.Duration(delay * float64(time.Second))
+	if w.Elapsed > 0 {
+		w.Load = load / w.Elapsed.Seconds()
+	} else if n := len(moments); n > 0 {
+		w.Elapsed = moments[n-1].Snapshot.Taken.Sub(moments[0].Snapshot.Taken)
+	}
+	before := false
+	for i, m := range moments {
+		waiting, _ := s.lock.Waiting(m)
+		inside := waiting > 0 || s.lock.Holders(m) > 0
+		if inside {
+			w.Inside++
+		}
+		if i > 0 && inside != before {
+			w.Changes++
+		}
+		before = inside
+	}
+	w.Snapshots = len(moments)
+	return w
+}
+
+// show takes the snapshots out of windows where they do not show who is inside,
+// and the delays where they are too low. It says why, "" where nothing was taken out.
+func (s *site) show(windows []headroom.Window) (why string) {
+	today := &windows[len(windows)-1]
+	waited, held, both, two := 0, 0, 0, 0
+	for _, m := range s.moments {
+		n, _ := s.lock.Waiting(m)
+		h := s.lock.Holders(m)
+		if n > 0 {
+			waited++
+		}
+		if h > 0 {
+			held++
+		}
+		if n > 0 && h > 0 {
+			both++
+		}
+		if h > 1 {
+			two++
+		}
+	}
+	contentions := 0.0
+	for i := range windows {
+		contentions += windows[i].Contentions
+	}
+	wait := 0.0
+	if today.Contentions > 0 {
+		wait = today.Delay.Seconds() / today.Contentions
+	}
+	switch {
+	case len(s.moments) == 0:
+		return ""
+	case held == 0 || float64(both) < seen*float64(waited):
+		why = fmt.Sprintf("who holds it is seen in %d of the %s with waiters, and waiters alone are far fewer than those inside", both, detect.Plural(float64(waited), "snapshot"))
+	case float64(two) > crowded*float64(held):
+		why = fmt.Sprintf("%d of the snapshots show several past the line that locks: the lock is let go before its function ends", two)
+	case contentions < fewWaits && both < fewWaits:
+		why = "hardly anybody waited, so that who is past the line that locks need not hold it"
+	case today.Load > 0 && wait > 0 && wait < shortWaits*float64(today.Inside)/float64(max(1, today.Snapshots))/today.Load:
+		why = fmt.Sprintf("waits of %s on average are too short for holds as long as it takes to get past the line that locks", detect.Seconds(wait))
+	default:
+		return ""
+	}
+	for i := range windows {
+		windows[i].Snapshots, windows[i].Inside, windows[i].Changes = 0, 0, 0
+	}
+	return why
+}
+
+// firstWaiterOnly reports whether delays may be too low: up to Go 1.21 a mutex
+// profile has the time of one of those who wait at a release. What tells a later Go are the
+// runtime's own locks, in it from 1.22 on, and internal/sync, from 1.24 on.
+func firstWaiterOnly(spells []detect.Spell) bool {
+	for _, s := range spells {
+		if !s.Mutex {
+			return false
+		}
+		for _, c := range s.Crowds {
+			if len(c.Frames) > 0 && (c.Frames[0].Package == "runtime" || c.Frames[0].Package == "internal/sync") {
+				return false
+			}
+		}
+	}
+	return len(spells) > 0
+}
+
+// describe says whose lock it is, what was seen of it today, and what to do.
+func (s *site) describe(f *detect.Finding, today *headroom.Window) {
+	l := s.lock
+	f.Wait = "lock"
+	f.Name(l.Site)
+	if today.Elapsed > 0 {
+		f.Queue = today.Delay.Seconds() / today.Elapsed.Seconds()
+	}
+	f.Contentions = int64(today.Contentions)
+	whose := "the application"
+	if l.Telemetry.Is {
+		whose = "telemetry"
+	}
+	what := "a lock of " + whose
+	if l.Shared {
+		what = "the writers' side of a read-write lock of " + whose
+		f.Assumes = append(f.Assumes, "only writers were counted: readers do not exclude each other, and what time they take from the writers comes on top")
+	}
+	if len(s.spells) > 0 && s.spells[0].Mutex {
+		f.Charged = "holder"
+	}
+	f.Summary = fmt.Sprintf("%s in %s %s today's load: %s", what, f.Function, f.Saturates(), f.Held())
+	if l.Telemetry.ByWord {
+		f.Confidence = detect.Weaker(f.Confidence, detect.Medium)
+		f.Warnings = append(f.Warnings, fmt.Sprintf("counted as telemetry only by the word %q in its name or path", l.Telemetry.Name))
+	}
+	if len(l.Addresses) == 0 {
+		f.Warnings = append(f.Warnings, "taken for one lock because the functions that wait are of one type; if they are several, each has more headroom than this")
+	}
+	for _, m := range slices.Backward(s.moments) {
+		if f.Holder = l.Holder(m); f.Holder != nil {
+			break
+		}
+	}
+	f.Next = []string{s.shorter(f.Holder)}
+	if l.Telemetry.Is {
+		f.Next = append(f.Next, "take it off the request path: create instruments once at start, hand records to a queue that drops when it is full")
+	} else {
+		f.Next = append(f.Next, "take it off the request path: copy on write for what is read, a queue for what is written")
+	}
+	f.Next = append(f.Next, "shard it: n locks by key have n times the headroom, as far as keys spread evenly")
+}
+
+// shorter is what holding it shorter takes.
+func (s *site) shorter(h *detect.Holder) string {
+	if h == nil {
+		return fmt.Sprintf("hold it shorter: the headroom grows as what %s does between Lock and Unlock shrinks", s.lock.Site.Func)
+	}
+	return fmt.Sprintf("hold it shorter: its holder was seen %s; what waits there can be done before or after", h.Wait)
+}
