@@ -373,6 +373,9 @@ func TestStopAndEndOfContext(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		// Start returns before all of what it did is told.
+		r.await(t, "ready gateway-1")
+		r.await(t, "ready gateway-2")
 		heard, tasks := r.all(), f.Tasks()
 		if how == "context" {
 			cancel()

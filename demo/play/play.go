@@ -109,7 +109,7 @@ func (r *run) play(ctx context.Context, o Options) (Outcome, error) {
 // maxInFlight bounds the calls that clients wait for at once: each has a
 // connection to a task. It is the surge times the clients' time-out; a run in
 // which more wait is not valid.
-const maxInFlight = 4_500
+const maxInFlight = 6_000
 
 // steps does each step at its moment.
 func (r *run) steps(ctx context.Context, start time.Time) error {
