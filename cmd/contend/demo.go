@@ -276,7 +276,7 @@ func writeOutcome(w io.Writer, out play.Outcome) error {
 	if err := written(fmt.Fprintln(w)); err != nil {
 		return err
 	}
-	width := cmp.Or(terminalWidth(w), evalWidth)
+	width := cmp.Or(terminalWidth(w), usualWidth)
 	for part := range strings.SplitSeq(line, "\n") {
 		for _, short := range report.Wrap(part, width) {
 			if err := written(fmt.Fprintln(w, short)); err != nil {
@@ -328,7 +328,7 @@ func playScenario(ctx context.Context, sc play.Scenario, o playOptions) (out pla
 	// Its scrapes end with ctx, as the tasks do: a part shows none of them dead.
 	r, err := capture.NewRecorder(ctx, record)
 	if err != nil {
-		if errors.Is(err, capture.ErrBundle) {
+		if _, there := os.Stat(filepath.Join(o.Out, capture.ManifestFile)); there == nil && !o.Force {
 			err = fmt.Errorf("%w, or replace the bundle there with --force", err)
 		}
 		return play.Outcome{}, false, err

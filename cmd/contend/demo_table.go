@@ -14,9 +14,10 @@ import (
 	"github.com/contend/contend/detect/report"
 )
 
-// evalWidth is the columns the text of an evaluation keeps to, whatever the
-// terminal's: the matrix is compared from one evaluation to the next.
-const evalWidth = 100
+// usualWidth is the columns of text where those of a terminal are not known, as a
+// report's. An evaluation keeps to them in any case: its matrix is compared from
+// one to the next.
+const usualWidth = 100
 
 // writeEvalText writes an evaluation for people: the matrix of scenarios and
 // detectors, what was wrong, each detector's record, the lead times, and what
@@ -66,7 +67,7 @@ func (e *evaluation) matrix() []string {
 	const mostName = 30 // leaves four columns for each of 15 detectors
 	longest = min(longest, mostName)
 	right := len("right")
-	heads := shortHeads(e.detectors, evalWidth-longest-1-right)
+	heads := shortHeads(e.detectors, usualWidth-longest-1-right)
 
 	rows := [][]string{append([]string{"scenario", "right"}, heads...)}
 	for _, name := range names {
@@ -132,7 +133,7 @@ func (e *evaluation) legend(heads []string) []string {
 			continue
 		}
 		word := heads[i] + "=" + name
-		if line != "" && len(line)+2+len(word) > evalWidth {
+		if line != "" && len(line)+2+len(word) > usualWidth {
 			lines, line = append(lines, line), ""
 		}
 		if line != "" {

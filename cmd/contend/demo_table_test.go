@@ -75,7 +75,7 @@ func TestEvalWidth(t *testing.T) {
 	}
 	e.played = append(e.played, testRun("telemetryblock-eventloop", 1, "telemetryblock=tp"), testRun("control-a-name-that-is-longer-than-its-column", 10, ""))
 	for _, line := range append(e.matrix(), e.records()...) {
-		if n := utf8.RuneCountInString(line); n > evalWidth {
+		if n := utf8.RuneCountInString(line); n > usualWidth {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}

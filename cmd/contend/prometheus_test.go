@@ -45,13 +45,7 @@ func TestPrometheus(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
-	binary, err := exec.LookPath("prometheus")
-	if err != nil {
-		if os.Getenv("CONTEND_REQUIRE") != "" {
-			t.Fatalf("CONTEND_REQUIRE is set: %v; install Debian's package prometheus", err)
-		}
-		t.Skipf("needs a Prometheus server, such as Debian's package: %v", err)
-	}
+	binary := prometheusBinary(t)
 	t.Parallel()
 	traffic, admin := startGateway(t)
 	instance := strings.TrimPrefix(admin, "http://")
@@ -413,4 +407,18 @@ func startServer(t *testing.T, binary, config string) string {
 		return nil
 	})
 	return server
+}
+
+// prometheusBinary is the server's program; without one the test is skipped, or
+// fails where CONTEND_REQUIRE asks for it.
+func prometheusBinary(t *testing.T) string {
+	t.Helper()
+	binary, err := exec.LookPath("prometheus")
+	if err != nil {
+		if os.Getenv("CONTEND_REQUIRE") != "" {
+			t.Fatalf("CONTEND_REQUIRE is set: %v; install Debian's package prometheus", err)
+		}
+		t.Skipf("needs a Prometheus server, such as Debian's package: %v", err)
+	}
+	return binary
 }

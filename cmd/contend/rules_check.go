@@ -62,7 +62,7 @@ wants a quarter of an hour of history. It is said what that is, and how long it 
 			if output == "json" {
 				return writeIndented(stdout, checked)
 			}
-			return written(io.WriteString(stdout, checkedText(checked, cmp.Or(terminalWidth(stdout), checkWidth))))
+			return written(io.WriteString(stdout, checkedText(checked, cmp.Or(terminalWidth(stdout), usualWidth))))
 		},
 	}
 	cmd.Flags().SortFlags = false
@@ -113,9 +113,6 @@ func (f *rulesFlags) checkRules(ctx context.Context, cmd *cobra.Command, opt rul
 	checked.Server = api.Name()
 	return checked, nil
 }
-
-// checkWidth is the width of lines where that of the terminal is not known, as a report's.
-const checkWidth = 100
 
 // checkedText is c for people, the most urgent first, in lines of at most width columns.
 func checkedText(c *rules.Checked, width int) string {

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -84,7 +82,7 @@ Rules: how many series each selector matches
   ContendLockWait           holds: 2
   ContendReplacementSpiral  false
 `
-	if got := checkedText(checkedSample(), checkWidth); got != want {
+	if got := checkedText(checkedSample(), usualWidth); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	for _, width := range []int{1, 60, 80} {
@@ -112,7 +110,7 @@ Rules: how many series each selector matches
   ContendLockWait           holds: 2
   ContendReplacementSpiral  false
 `
-	if got := checkedText(all, checkWidth); got != short {
+	if got := checkedText(all, usualWidth); got != short {
 		t.Errorf("got\n%s\nwant\n%s", got, short)
 	}
 }
@@ -127,13 +125,7 @@ func TestCheckRules(t *testing.T) {
 	if code := run([]string{"rules", "check", "--prometheus", "http://127.0.0.1:1", "-o", "yaml"}, nil, &stderr, &stderr); code != exitUsage || !strings.Contains(stderr.String(), `unknown output "yaml"; expected text or json`) {
 		t.Errorf("exit code %d: %s", code, stderr.String())
 	}
-	binary, err := exec.LookPath("prometheus")
-	if err != nil {
-		if os.Getenv("CONTEND_REQUIRE") != "" {
-			t.Fatalf("CONTEND_REQUIRE is set: %v; install Debian's package prometheus", err)
-		}
-		t.Skipf("needs a Prometheus server, such as Debian's package: %v", err)
-	}
+	binary := prometheusBinary(t)
 	t.Parallel()
 	_, admin := startGateway(t)
 	server := startPrometheus(t, binary, strings.TrimPrefix(admin, "http://"))

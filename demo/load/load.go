@@ -287,20 +287,23 @@ func (g *Generator) noteTimeout(o outcome) {
 // second is the second of a moment of the run. The lock is held, and what is
 // returned holds only as long.
 func (g *Generator) second(at time.Time) *Second {
-	i := int(at.Sub(g.begin) / time.Second)
-	for len(g.seconds) <= i {
-		g.seconds = append(g.seconds, Second{})
+	return of(&g.seconds, at.Sub(g.begin))
+}
+
+// of is the element of a second, up to which the list is made longer.
+func of[T any](seconds *[]T, at time.Duration) *T {
+	i := int(at / time.Second)
+	for len(*seconds) <= i {
+		var zero T
+		*seconds = append(*seconds, zero)
 	}
-	return &g.seconds[i]
+	return &(*seconds)[i]
 }
 
 // late keeps how late a call was sent. The lock is held.
 func (g *Generator) late(due time.Time, late time.Duration) {
-	i := int(due.Sub(g.begin) / time.Second)
-	for len(g.lateness) <= i {
-		g.lateness = append(g.lateness, nil)
-	}
-	g.lateness[i] = append(g.lateness[i], late)
+	second := of(&g.lateness, due.Sub(g.begin))
+	*second = append(*second, late)
 }
 
 // stream holds one long-lived connection until the arrivals end.

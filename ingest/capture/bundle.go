@@ -92,10 +92,6 @@ func newFolder(out string, replace bool) (*folder, error) {
 	return &folder{out: out, part: part, replace: replace}, nil
 }
 
-// ErrBundle is in an error where a bundle is at the place of a new one, and
-// could be replaced. It has no text of its own: how, whoever asks for it says.
-var ErrBundle = errors.New("")
-
 // checkFree says why a bundle cannot be put at out. A symbolic link is not
 // followed: the bundle would take the place of the link, not of its target.
 // What is replaced has to be a bundle: a slip must not cost somebody's home.
@@ -119,11 +115,7 @@ func checkFree(out string, replace bool) error {
 	case len(entries) > 0 && replace && !isBundle:
 		return fmt.Errorf("expected a new or empty directory or a bundle to replace, saw %s, which is not empty and has no %s; name another", out, ManifestFile)
 	case len(entries) > 0 && !replace:
-		err := fmt.Errorf("expected a new or empty directory for the bundle, saw %s, which is not empty; name another", out)
-		if isBundle {
-			err = fmt.Errorf("%w%w", err, ErrBundle)
-		}
-		return err
+		return fmt.Errorf("expected a new or empty directory for the bundle, saw %s, which is not empty; name another", out)
 	}
 	return nil
 }
