@@ -3,8 +3,11 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -55,7 +58,9 @@ func TestRulesOnScenarios(t *testing.T) {
 				}
 			}
 			checkLead(t, dir, fired, &want)
-			checkFired(t, fired, &want)
+			for _, wrong := range wrongAlerts(fired, &want) {
+				t.Error(wrong)
+			}
 			pages := map[string]int{}
 			for _, p := range result.Pages {
 				if pages[p.Job]++; pages[p.Job] > 1 {
@@ -80,27 +85,29 @@ func checkLead(t *testing.T, dir string, fired map[string]time.Time, want *truth
 	}
 }
 
-// checkFired holds alerts to a truth: of each detector that is wanted one at
-// least, and none of others.
-func checkFired(t *testing.T, fired map[string]time.Time, want *truth.Truth) {
-	t.Helper()
+// wrongAlerts is what is wrong with the alerts that fired, by a truth: of each
+// detector that is wanted one at least, and none of others.
+func wrongAlerts(fired map[string]time.Time, want *truth.Truth) []string {
+	var wrong []string
+	others := maps.Clone(fired)
 	for _, d := range all.Detectors() {
 		some := false
 		for _, s := range d.Signals {
 			_, ok := fired[s.Alert]
 			some = some || ok
 			if ok && !want.Permits(d.Name, s.Alert) {
-				t.Errorf("%s fired, which nothing lets expect", s.Alert)
+				wrong = append(wrong, s.Alert+" fired, which nothing lets expect")
 			}
-			delete(fired, s.Alert)
+			delete(others, s.Alert)
 		}
 		if len(d.Signals) > 0 && want.Wanted(d.Name) && !some {
-			t.Errorf("no alert of %s fired, which is wanted", d.Name)
+			wrong = append(wrong, fmt.Sprintf("no alert of %s fired, which is wanted", d.Name))
 		}
 	}
 	// The CDN, a foreign service, has no CPU: the alerts cannot look at it, and say so.
-	delete(fired, rules.MissingAlert)
-	for alert := range fired {
-		t.Errorf("%s fired, which is no alert of a detector", alert)
+	delete(others, rules.MissingAlert)
+	for _, alert := range slices.Sorted(maps.Keys(others)) {
+		wrong = append(wrong, alert+" fired, which is no alert of a detector")
 	}
+	return wrong
 }
