@@ -10,11 +10,12 @@ import (
 	"github.com/contend/contend/detect"
 )
 
-// maxInputs is how many inputs that were read whole are listed; the ones with
-// losses or errors always are.
+// maxInputs is how many inputs that were read whole are listed one by one: more
+// are counted by kind, for those of a bundle would push the answer off the
+// screen. The ones with losses or errors always are listed.
 const maxInputs = 8
 
-// inputs is what was read and what was lost: of several, a line each.
+// inputs is what was read and what was lost.
 func (p *page) inputs(list []detect.Input) {
 	if len(list) == 0 {
 		return
@@ -29,38 +30,72 @@ func (p *page) inputs(list []detect.Input) {
 	}
 	day := commonDay(list)
 	p.heading(bold, p.inputsTitle(list, day))
-	rows := p.inputRows(list, day)
+	var whole []detect.Input
+	for _, in := range list {
+		if in.Error == "" && lost(&in) == 0 {
+			whole = append(whole, in)
+		}
+	}
+	tallied := len(whole) > maxInputs && p.top > 0
+	listed := list
+	if tallied {
+		listed = slices.DeleteFunc(slices.Clone(list), func(in detect.Input) bool { return in.Error == "" && lost(&in) == 0 })
+	}
+	rows := p.inputRows(listed, day)
 	if rows != nil {
 		p.put(dim, strings.TrimRight(rows[0], " "))
 		rows = rows[1:]
 	}
-	whole := 0
-	for i := range list {
-		in := &list[i]
+	for i := range listed {
+		in := &listed[i]
 		if in.Error != "" {
 			p.block(red, "  ", p.local(in.Name)+": could not be read: "+p.local(in.Error))
 			continue
 		}
-		row := ""
-		if len(rows) > 0 {
-			row, rows = rows[0], rows[1:]
-		}
 		s := yellow
 		if lost(in) == 0 {
 			s = plain
-			if whole++; whole > maxInputs && p.top > 0 {
-				continue
-			}
 		}
-		if row == "" { // no room for columns
+		if len(rows) == 0 { // no room for columns
 			p.block(s, "  ", p.local(in.Name+": "+describe(in)))
 			continue
 		}
-		p.inputLine(s, row, in)
+		p.inputLine(s, rows[0], in)
+		rows = rows[1:]
 	}
-	if more := whole - maxInputs; more > 0 && p.top > 0 {
-		p.block(dim, "  ", fmt.Sprintf("and %d more, read whole: -o json lists them", more))
+	if tallied {
+		p.block(plain, "  ", tally(whole)+", read whole: --top 0 lists them")
 	}
+}
+
+// tally counts inputs by kind, in the order they are first seen, and the processes they are of.
+func tally(list []detect.Input) string {
+	var kinds []string
+	number, processes := map[string]int64{}, map[string]bool{}
+	for _, in := range list {
+		kind := cmp.Or(in.Kind, "profile")
+		if number[kind]++; number[kind] == 1 {
+			kinds = append(kinds, kind)
+		}
+		if in.Process != "" {
+			processes[in.Process] = true
+		}
+	}
+	for i, kind := range kinds {
+		one, many := kind+" profile", kind+" profiles"
+		switch kind {
+		case "profile":
+			one, many = "profile", "profiles"
+		case "series":
+			one, many = "file of series", "files of series"
+		}
+		kinds[i] = count(number[kind], one, many)
+	}
+	text := strings.Join(kinds, ", ")
+	if len(processes) > 0 {
+		text += " of " + count(int64(len(processes)), "process", "processes")
+	}
+	return text
 }
 
 // inputsTitle says what all inputs have in common.

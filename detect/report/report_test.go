@@ -265,3 +265,43 @@ func TestLabels(t *testing.T) {
 		}
 	}
 }
+
+// TestManyInputs counts a bundle's inputs by kind, and lists those that were not
+// read whole; eight or fewer, and with --top 0 all, are listed one by one.
+func TestManyInputs(t *testing.T) {
+	r := nothingFound()
+	r.Inputs = nil
+	for i := range 9 {
+		kind := []string{"goroutine", "mutex", "goroutine"}[i%3]
+		r.Inputs = append(r.Inputs, detect.Input{Name: fmt.Sprintf("b/%d.pb.gz", i), Kind: kind, Process: fmt.Sprint("gateway-", i%2)})
+	}
+	inputs := func(top int) string {
+		var b bytes.Buffer
+		if err := Text(&b, r, TextOptions{Top: top}); err != nil {
+			t.Fatal(err)
+		}
+		_, after, _ := strings.Cut(b.String(), "\nInputs in b/")
+		section, _, _ := strings.Cut(after, "\nnote:")
+		return strings.TrimRight(section, "\n")
+	}
+	if got, want := inputs(3), "\n  6 goroutine profiles, 3 mutex profiles of 2 processes, read whole: --top 0 lists them"; got != want {
+		t.Errorf("nine inputs: saw %q, want %q", got, want)
+	}
+	if got := inputs(0); strings.Count(got, ".pb.gz") != 9 {
+		t.Errorf("nine inputs with --top 0: want each listed, saw %s", got)
+	}
+	r.Inputs = append(r.Inputs,
+		detect.Input{Name: "b/cut.txt", Kind: "goroutine", Goroutines: &detect.GoroutineCounts{Declared: 10, Read: 7, Lost: 3}},
+		detect.Input{Name: "b/bad.pb.gz", Error: "expected a profile, saw HTML"},
+	)
+	got := inputs(3)
+	for _, want := range []string{"cut.txt", "7 of 10, 3 lost", "bad.pb.gz: could not be read: expected a profile, saw HTML", "6 goroutine profiles, 3 mutex profiles of 2 processes, read whole"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("want %q in\n%s", want, got)
+		}
+	}
+	r.Inputs = r.Inputs[:8]
+	if got := inputs(3); strings.Count(got, ".pb.gz") != 8 {
+		t.Errorf("eight inputs: want each listed, saw %s", got)
+	}
+}

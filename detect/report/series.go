@@ -31,6 +31,9 @@ func (p *page) story(r *detect.Report) {
 	}
 }
 
+// maxSignals is how many signals are listed with their metrics: about two lines.
+const maxSignals = 6
+
 // signals says which series were taken for what, and what was not there. Why,
 // and how to switch it on, stands with the detectors that could not look.
 func (p *page) signals(list []detect.SignalMatch) {
@@ -50,6 +53,9 @@ func (p *page) signals(list []detect.SignalMatch) {
 		return
 	}
 	p.heading(bold, "Series")
+	if p.top > 0 && len(found) > maxSignals {
+		found = []string{fmt.Sprintf("%d of %d signals; --top 0 says in which metrics", len(found), len(list))}
+	}
 	p.block(plain, "  found    ", strings.Join(found, ", "))
 	if len(missing) > 0 {
 		p.block(plain, "  missing  ", strings.Join(missing, ", ")+" (-o json says what was looked for)")
