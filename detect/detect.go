@@ -223,6 +223,11 @@ type StoryLine struct {
 	At       time.Time `json:"at"`
 	Detector string    `json:"detector"`
 	Summary  string    `json:"summary"`
+	// Role is the detector's place in the story, Job whose series say it ("" of a
+	// profile), and Until when it was over, where it had a length.
+	Role  Role      `json:"-"`
+	Job   string    `json:"-"`
+	Until time.Time `json:"-"`
 }
 
 // RuledOut is a cause that was looked for and not found, with its numbers.
@@ -302,6 +307,13 @@ type Report struct {
 	Inputs      []Input       `json:"inputs"`
 	Warnings    []string      `json:"warnings"`
 	Notes       []string      `json:"notes,omitempty"` // how inputs were understood: what was taken for one process, what was not used
+
+	// Timelines are how jobs fared, the verdict's first, and MoreTimelines how many
+	// jobs were left out. Tree is where the requests of the budget stand; nil where
+	// no snapshot shows it. Both are for drawing: bounded, and no part of the JSON.
+	Timelines     []Timeline `json:"-"`
+	MoreTimelines int        `json:"-"`
+	Tree          *Tree      `json:"-"`
 }
 
 // Schema is the version of the JSON form; it changes when a field changes meaning or goes.

@@ -68,6 +68,7 @@ func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
 		r.Notes = append(r.Notes, fmt.Sprintf("%s: not used: %s", u.Name, u.Reason))
 	}
 	decide(r, passes, detectors)
+	r.addTimelines(passes)
 	if base != nil {
 		r.Base, r.BaseSummary = compare(base, b)
 		for _, u := range base.Unused {

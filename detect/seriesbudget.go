@@ -34,29 +34,8 @@ func (r *Report) seriesBudget(lead *Pass, of []*Pass, v *SeriesView, all []Findi
 		return // goroutines of a process without handlers and requests of a gauge are no two measures of one thing
 	}
 	now, before := v.moments(lead, all, cause)
-	at := func(signal string, t time.Time) (float64, bool) { return v.Sum(signal, t, profiled...) }
 	shares := func(t time.Time) map[string]float64 {
-		out := map[string]float64{}
-		for _, p := range seriesPlaces {
-			if x, ok := at(p.signal, t); ok {
-				out[p.place] = max(x, 0)
-			}
-		}
-		inFlight, ok := out[PlaceInFlight]
-		if !ok {
-			return out
-		}
-		// Garbage collection and background work use CPU too, calls go out in
-		// parallel, and a wait is credited when it ends: no part is more than the whole.
-		rest := inFlight
-		for _, p := range seriesPlaces[1:] {
-			if x, ok := out[p.place]; ok {
-				out[p.place] = min(x, inFlight)
-				rest -= out[p.place]
-			}
-		}
-		out[PlaceUnexplained] = max(rest, 0)
-		return out
+		return shareOut(func(signal string) (float64, bool) { return v.Sum(signal, t, profiled...) })
 	}
 	here, there := shares(now), map[string]float64{}
 	if len(here) == 0 {
@@ -100,6 +79,32 @@ func (r *Report) seriesBudget(lead *Pass, of []*Pass, v *SeriesView, all []Findi
 	if lead != nil && lead.Stacks != nil && lead.Stacks.ByRequest && (len(profiled) > 0 || len(v.Canon.Instances[v.Job]) == 1) {
 		r.disagreement()
 	}
+}
+
+// shareOut shares what is in flight at one moment out to the places that are
+// measured, and the rest to PlaceUnexplained.
+func shareOut(measure func(signal string) (float64, bool)) map[string]float64 {
+	out := map[string]float64{}
+	for _, p := range seriesPlaces {
+		if x, ok := measure(p.signal); ok {
+			out[p.place] = max(x, 0)
+		}
+	}
+	inFlight, ok := out[PlaceInFlight]
+	if !ok {
+		return out
+	}
+	// Garbage collection and background work use CPU too, calls go out in
+	// parallel, and a wait is credited when it ends: no part is more than the whole.
+	rest := inFlight
+	for _, p := range seriesPlaces[1:] {
+		if x, ok := out[p.place]; ok {
+			out[p.place] = min(x, inFlight)
+			rest -= out[p.place]
+		}
+	}
+	out[PlaceUnexplained] = max(rest, 0)
+	return out
 }
 
 // moments are the steps that a budget is of: now, and before the trouble began

@@ -101,7 +101,10 @@ func (r *Report) tell(all []Finding, lead *Pass, of []*Pass, job *Pass, detector
 			at = lead.since(detector).UTC()
 		}
 		if !at.IsZero() {
-			line := StoryLine{At: at, Detector: f.Detector, Summary: f.Summary}
+			line := StoryLine{At: at, Detector: f.Detector, Summary: f.Summary, Role: f.Role}
+			if f.Alert != "" {
+				line.Job, line.Until = f.Job, f.Window.End
+			}
 			if f.Job != v.Job && f.Alert != "" {
 				line.Summary += " (job " + f.Job + ")"
 			}
@@ -145,7 +148,10 @@ func (r *Report) again(f *Finding, step time.Duration) {
 		if w.Start.Before(f.Window.Start) {
 			when = "had fired before"
 		}
-		r.Verdict.Story = append(r.Verdict.Story, StoryLine{At: w.Start, Detector: f.Detector, Summary: when + ", for " + (w.End.Sub(w.Start) + step).String()})
+		r.Verdict.Story = append(r.Verdict.Story, StoryLine{
+			At: w.Start, Detector: f.Detector, Summary: when + ", for " + (w.End.Sub(w.Start) + step).String(),
+			Role: f.Role, Job: f.Job, Until: w.End,
+		})
 	}
 }
 

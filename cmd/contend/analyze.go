@@ -92,6 +92,7 @@ or above --fail-on was found (1 outranks 3).`,
   curl -s 'localhost:6060/debug/pprof/goroutine?debug=2' | contend analyze -
   contend analyze --base healthy.pb.gz sick.pb.gz
   contend analyze --prometheus http://localhost:9090 --selector 'job="gateway"' --since 2h
+  contend analyze -o html bundle/ > report.html
   contend analyze -o json --fail-on critical bundle/`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && f.series.prometheus == "" {
@@ -103,7 +104,7 @@ or above --fail-on was found (1 outranks 3).`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVarP(&f.output, "output", "o", "text", "`FORMAT` of the report: text or json")
+	flags.StringVarP(&f.output, "output", "o", "text", "`FORMAT` of the report: text, json or html")
 	flags.StringVar(&f.base, "base", "", "show what grew against this `FILE|DIR|URL`: a healthy sibling, or yesterday's profile")
 	flags.StringSliceVar(&f.detectors, "detector", nil, "run only the detector `NAME` (repeatable; contend explain lists them)")
 	flags.StringSliceVar(&f.telemetry, "telemetry", nil, "count packages below import path `PREFIX` as telemetry (repeatable)")
@@ -121,8 +122,8 @@ or above --fail-on was found (1 outranks 3).`,
 
 // check refuses flags whose values make no sense.
 func (f *analyzeFlags) check(args []string) error {
-	if err := checkOutput(f.output); err != nil {
-		return err
+	if f.output != "html" && checkOutput(f.output) != nil {
+		return fmt.Errorf("unknown output %q; expected text, json or html", f.output)
 	}
 	if f.failOn != "" && !slices.Contains(detect.Severities, detect.Severity(f.failOn)) {
 		return fmt.Errorf("unknown severity %q for --fail-on; expected critical, warning or info", f.failOn)
@@ -236,9 +237,12 @@ func complainOf(stderr io.Writer, failures []ingest.Failure, use string) bool {
 func writeReport(stdout io.Writer, r *detect.Report, f *analyzeFlags) error {
 	var b bytes.Buffer
 	var err error
-	if f.output == "json" {
+	switch f.output {
+	case "json":
 		err = report.JSON(&b, r)
-	} else {
+	case "html":
+		err = report.HTML(&b, r, report.HTMLOptions{})
+	default:
 		err = report.Text(&b, r, report.TextOptions{
 			Width: cmp.Or(f.width.value, terminalWidth(stdout)),
 			Color: useColor(stdout),

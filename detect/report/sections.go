@@ -238,25 +238,33 @@ type note struct {
 }
 
 func (p *page) ruledOut(list []detect.RuledOut) {
-	var notes []note
-	for _, n := range list {
-		notes = append(notes, p.note(n.Detector, n.Process, n.Job, n.Reason))
-	}
-	p.notes(bold, "Ruled out", notes)
+	p.notes(bold, "Ruled out", ruledOutNotes(list, p.jobs))
 }
 
 func (p *page) skipped(list []detect.Skipped) {
-	var notes []note
-	for _, n := range list {
-		notes = append(notes, p.note(n.Detector, n.Process, n.Job, n.Reason))
-	}
-	p.notes(yellow, "Could not look (which is not the same as not found)", notes)
+	p.notes(yellow, couldNotTitle, skippedNotes(list, p.jobs))
 }
 
-// note names the process or job that it is of, where there are several.
-func (p *page) note(detector, process, job, reason string) note {
+const couldNotTitle = "Could not look (which is not the same as not found)"
+
+func ruledOutNotes(list []detect.RuledOut, jobs int) (notes []note) {
+	for _, n := range list {
+		notes = append(notes, newNote(n.Detector, n.Process, n.Job, n.Reason, jobs))
+	}
+	return notes
+}
+
+func skippedNotes(list []detect.Skipped, jobs int) (notes []note) {
+	for _, n := range list {
+		notes = append(notes, newNote(n.Detector, n.Process, n.Job, n.Reason, jobs))
+	}
+	return notes
+}
+
+// newNote names the process or job that it is of, where there are several.
+func newNote(detector, process, job, reason string, jobs int) note {
 	n := note{[]string{detector}, []string{process}, 0, reason}
-	if p.jobs > 1 && process == "" {
+	if jobs > 1 && process == "" {
 		n.processes, n.jobs = []string{job}, 1
 	}
 	return n
@@ -269,13 +277,7 @@ func (p *page) notes(s style, title string, list []note) {
 		return
 	}
 	p.heading(s, title)
-	slices.SortStableFunc(list, func(a, b note) int { return strings.Compare(a.detectors[0], b.detectors[0]) })
-	list = joined(list, func(n note) string { return n.detectors[0] + "\x00" + n.reason },
-		func(to *note, n note) {
-			to.processes = append(to.processes, n.processes...)
-			to.jobs += n.jobs
-		})
-	list, hidden := p.limitEach(list)
+	list, hidden := p.limitEach(byDetector(list))
 	list = joined(list, func(n note) string { return n.reason + "\x00" + strings.Join(n.processes, "\x00") },
 		func(to *note, n note) { to.detectors = append(to.detectors, n.detectors...) })
 	width := 0
@@ -299,6 +301,16 @@ func (p *page) notes(s style, title string, list []note) {
 	if hidden > 0 {
 		p.block(dim, "  ", fmt.Sprintf("and %d more of other processes: -o json lists them", hidden))
 	}
+}
+
+// byDetector sorts notes, and joins the equal reasons of several processes.
+func byDetector(list []note) []note {
+	slices.SortStableFunc(list, func(a, b note) int { return strings.Compare(a.detectors[0], b.detectors[0]) })
+	return joined(list, func(n note) string { return n.detectors[0] + "\x00" + n.reason },
+		func(to *note, n note) {
+			to.processes = append(to.processes, n.processes...)
+			to.jobs += n.jobs
+		})
 }
 
 // limitEach keeps at most p.top notes of one detector, so that many processes
