@@ -93,8 +93,11 @@ func newNode() *Node { return &Node{calls: map[string]*Node{}, by: map[string]fl
 func (n *Node) count(c *Crowd) {
 	frames := c.Frames
 	for i, f := range slices.Backward(frames) {
-		if key := stacks.Key(f); i > c.Wait.Site && handlerRoot[key] {
+		if i > c.Wait.Site && handlerRoot[stacks.Key(f)] {
 			frames = frames[:i]
+			for i--; i > c.Wait.Site && handlerRoot[stacks.Key(frames[i])]; i-- {
+				frames = frames[:i] // what passes a request on to the handler
+			}
 			break
 		}
 	}

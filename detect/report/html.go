@@ -36,7 +36,7 @@ var (
 		// Every string of a report goes through it: what is harmless to a browser can still
 		// mislead a reader, as a bidirectional override in a function's name.
 		"say":   Printable,
-		"clock": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
+		"exact": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 		"doc":   detect.Page,
 	}).Parse(pageHTML))
 )
@@ -89,6 +89,7 @@ type htmlPage struct {
 	Inputs      []inputRow
 	MoreInputs  int
 	Warnings    []string
+	MoreWarned  []string // folded
 	Notes       []string
 }
 
@@ -97,7 +98,7 @@ type storyItem struct {
 }
 
 func newHTMLPage(r *detect.Report, o HTMLOptions) *htmlPage {
-	a := answerOf(r)
+	a, dir := answerOf(r), commonDir(r.Inputs)
 	p := &htmlPage{
 		Policy: "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; style-src '" + hash(pageCSS) + "'; script-src '" + hash(pageJS) + "'",
 		CSS:    template.CSS(pageCSS), JS: template.JS(pageJS),
@@ -106,8 +107,12 @@ func newHTMLPage(r *detect.Report, o HTMLOptions) *htmlPage {
 		Budget: newBudgetTable(r), Unexplained: r.Unexplained, Tree: newTreeView(r.Tree),
 		Base: r.Base, BaseSummary: r.BaseSummary,
 		RuledOut: groupNotes(ruledOutNotes(r.RuledOut, jobsOf(r))), SkipTitle: couldNotTitle,
-		Signals:  r.Signals,
-		Warnings: firstOf(r.Warnings, pageLines), Notes: firstOf(r.Notes, pageLines),
+		Signals: r.Signals,
+		Notes:   firstOf(withoutDir(r.Notes, dir), pageLines),
+	}
+	p.Warnings = withoutDir(r.Warnings, dir)
+	if n := maxWarnings; len(p.Warnings) > n {
+		p.Warnings, p.MoreWarned = p.Warnings[:n], firstOf(p.Warnings[n:], pageLines)
 	}
 	if o.Refresh > 0 {
 		p.Refresh = max(int(o.Refresh/time.Second), 1)
@@ -129,7 +134,7 @@ func newHTMLPage(r *detect.Report, o HTMLOptions) *htmlPage {
 		p.Findings = append(p.Findings, newFindingView(&r.Findings[i], r, p.Lock != nil))
 	}
 	for i := range r.Inputs[:min(len(r.Inputs), pageInputs)] {
-		p.Inputs = append(p.Inputs, newInputRow(&r.Inputs[i]))
+		p.Inputs = append(p.Inputs, newInputRow(&r.Inputs[i], dir))
 	}
 	p.MoreInputs = len(r.Inputs) - len(p.Inputs)
 	return p
@@ -151,6 +156,16 @@ func firstOf(list []string, most int) []string {
 	return append(slices.Clone(list[:most]), fmt.Sprintf("and %d more: -o json lists them", len(list)-most))
 }
 
+// withoutDir are texts that begin with the name of an input, by what comes after the
+// directory that all are in.
+func withoutDir(list []string, dir string) []string {
+	out := slices.Clone(list)
+	for i := range out {
+		out[i] = strings.TrimPrefix(out[i], dir)
+	}
+	return out
+}
+
 func (p *htmlPage) story(list []detect.StoryLine) {
 	if len(list) == 0 {
 		return
@@ -162,7 +177,7 @@ func (p *htmlPage) story(list []detect.StoryLine) {
 			at = s.At.UTC().Format(time.DateTime)
 		}
 		m := markOf(s.Role)
-		p.Story = append(p.Story, storyItem{clock(s.At), at, s.Detector, m.name, m.sign, hex(m.color), s.Summary})
+		p.Story = append(p.Story, storyItem{s.At.UTC().Format(time.RFC3339Nano), at, s.Detector, m.name, m.sign, hex(m.color), s.Summary})
 	}
 }
 
@@ -233,7 +248,7 @@ type findingView struct {
 	Words, Detector, Severity, Summary string
 	Fields                             []pair
 	Lock                               *lockView
-	Evidence                           []detect.Evidence
+	Evidence                           []evidenceView
 	MoreEvidence                       int
 	Next                               []string
 	Warnings                           []string
@@ -292,10 +307,24 @@ func newFindingView(f *detect.Finding, r *detect.Report, withLock bool) findingV
 	if (f.Holder != nil || f.Holds != "") && !(withLock && f == verdictFinding(r)) {
 		v.Lock = newLockView(f)
 	}
-	n = min(len(f.Evidence), pageEvidence)
-	v.Evidence, v.MoreEvidence = f.Evidence[:n], len(f.Evidence)-n
+	dir := commonDir(r.Inputs)
+	for _, e := range f.Evidence[:min(len(f.Evidence), pageEvidence)] {
+		shown := evidenceView{Text: strings.TrimPrefix(e.Text, dir)}
+		if len(r.Inputs) > 1 && e.Input != "" { // else there is nothing to tell apart
+			shown.Source = shortName(e.Input, r.Inputs)
+		}
+		v.Evidence = append(v.Evidence, shown)
+	}
+	v.MoreEvidence = len(f.Evidence) - len(v.Evidence)
 	return v
 }
+
+// Details reports whether there is more to a finding than its summary.
+func (v findingView) Details() bool {
+	return len(v.Fields)+len(v.Evidence)+len(v.Next)+len(v.Warnings) > 0 || v.Lock != nil
+}
+
+type evidenceView struct{ Text, Source string }
 
 // lockView is who waits for a lock, who holds it, and what that one waits for.
 type lockView struct {
@@ -358,8 +387,9 @@ type inputRow struct {
 	Lost                                bool
 }
 
-func newInputRow(in *detect.Input) inputRow {
-	row := inputRow{Name: in.Name, Kind: cmp.Or(in.Kind, "profile"), Size: quantity(in), Use: in.Use, Error: in.Error, Lost: lost(in) > 0}
+// newInputRow names an input by what comes after the directory that all are in.
+func newInputRow(in *detect.Input, dir string) inputRow {
+	row := inputRow{Name: strings.TrimPrefix(in.Name, dir), Kind: cmp.Or(in.Kind, "profile"), Size: quantity(in), Use: strings.Replace(in.Use, dir, "", 1), Error: in.Error, Lost: lost(in) > 0}
 	if in.Format != "" {
 		row.Kind += " (" + in.Format + ")"
 	}
@@ -367,7 +397,7 @@ func newInputRow(in *detect.Input) inputRow {
 		row.Taken = clock(*in.Taken)
 	}
 	if in.Process != "" && in.Process != in.Name {
-		row.Use = strings.TrimSuffix("of "+in.Process+", "+in.Use, ", ")
+		row.Use = strings.TrimSuffix("of "+strings.TrimPrefix(in.Process, dir)+", "+row.Use, ", ")
 	}
 	return row
 }

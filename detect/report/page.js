@@ -4,7 +4,8 @@
   const live = document.getElementById("live");
   if (live) {
     live.closest("p").hidden = false;
-    setInterval(() => { if (live.checked) location.reload(); }, 1000 * Number(document.body.dataset.refresh));
+    const reading = () => document.hidden || document.getElementById("filter")?.value;
+    setInterval(() => { if (live.checked && !reading()) location.reload(); }, 1000 * Number(document.body.dataset.refresh));
   }
   const tree = document.getElementById("tree");
   if (!tree) return;

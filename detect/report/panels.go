@@ -52,15 +52,13 @@ func jobs(r *detect.Report) []job {
 		if p := eventsPanel(t, r.Verdict.Story, events); p != nil {
 			j.Panels = append(j.Panels, p)
 		}
-		budget := areas(t.Places())
 		for _, p := range []*panel{
-			{Title: "Where requests in flight are", Unit: "requests", ribbons: append(budget, lines(t, "inflight")...)},
-			{Title: "CPU", Unit: "cores", ribbons: lines(t, "cpu", "cpu_limit")},
-			{Title: "Health checks", Unit: "seconds", ribbons: lines(t, "health_latency", "health_timeout")},
-			{Title: "Arrivals and completions", Unit: "requests per second", ribbons: lines(t, "arrivals", "completions", "errors")},
+			newPanel(t, "Where requests in flight are", "requests", areas(t.Places()), "inflight"),
+			newPanel(t, "CPU", "cores", nil, "cpu", "cpu_limit"),
+			newPanel(t, "Health checks", "seconds", nil, "health_latency", "health_timeout"),
+			newPanel(t, "Arrivals and completions", "requests per second", nil, "arrivals", "completions", "errors"),
 		} {
-			if len(p.ribbons) > 0 {
-				p.describe(t)
+			if p != nil {
 				j.Panels = append(j.Panels, p)
 			}
 		}
@@ -74,12 +72,12 @@ func jobs(r *detect.Report) []job {
 }
 
 func timelineNote(t *detect.Timeline) string {
-	text := "Sums over " + count(int64(t.Instances), "instance", "instances") + ", a point each " + t.Every.String()
+	text := "Sums over " + count(int64(t.Instances), "instance", "instances") + "; a point is " + detect.Seconds(t.Every.Seconds())
 	if t.Steps > 1 {
-		text += fmt.Sprintf(", the highest of %d steps; the places of a point are those of the step with most requests in flight", t.Steps)
+		text += fmt.Sprintf(", of whose %d readings lines show the highest, and areas the one with most requests in flight", t.Steps)
 	}
 	if t.MoreEnds > 0 {
-		text += fmt.Sprintf("; %s of an instance are left out", count(int64(t.MoreEnds), "later end", "later ends"))
+		text += "; " + count(int64(t.MoreEnds), "later end of an instance is", "later ends of instances are") + " left out"
 	}
 	return text + ". Times are UTC."
 }
@@ -106,22 +104,27 @@ func areas(places []detect.Line) []ribbon {
 	return out
 }
 
-// lines are those of t's signals that it has. Of limits alone there is nothing to see.
-func lines(t *detect.Timeline, names ...string) []ribbon {
-	var out []ribbon
-	for _, name := range names {
-		l := t.Line(name)
-		if l == nil {
-			if name == names[0] && name != "arrivals" {
-				return nil
-			}
+// newPanel draws the lines of signals over areas; nil where t has not the first of
+// them, without which the others say little.
+func newPanel(t *detect.Timeline, title, unit string, under []ribbon, signals ...string) *panel {
+	if t.Line(signals[0]) == nil {
+		return nil
+	}
+	p := &panel{Title: title, Unit: unit, ribbons: under}
+	var missing []string
+	for _, name := range signals {
+		look := lineLooks[name]
+		if look.line = t.Line(name); look.line == nil {
+			missing = append(missing, look.label)
 			continue
 		}
-		look := lineLooks[name]
-		look.line = l
-		out = append(out, look)
+		p.ribbons = append(p.ribbons, look)
 	}
-	return out
+	p.describe(t)
+	if len(missing) > 0 {
+		p.Says += " Not in the series: " + strings.Join(missing, ", ") + "."
+	}
+	return p
 }
 
 // describe fills in the legend, the table, and what the panel says in words.
@@ -149,22 +152,26 @@ func (p *panel) describe(t *detect.Timeline) {
 	if len(none) > 0 {
 		p.Says += " None: " + strings.Join(none, ", ") + "."
 	}
-	day := t.Start.UTC().Format(time.DateOnly)
 	for i := range p.ribbons[0].line.Values {
-		at := t.At(i).UTC()
-		form := "15:04:05"
-		if t.Every%time.Second != 0 {
-			form = "15:04:05.000"
-		}
-		if at.Format(time.DateOnly) != day {
-			form = "2006-01-02 " + form
-		}
-		row := []string{at.Format(form)}
+		row := []string{stamp(t, t.At(i))}
 		for _, r := range p.ribbons {
 			row = append(row, figure(r.line.Values[i]))
 		}
 		p.Rows = append(p.Rows, row)
 	}
+}
+
+// stamp is a moment of t in UTC, with its day where that is not the first, and with
+// ms where points are no whole seconds apart.
+func stamp(t *detect.Timeline, at time.Time) string {
+	form := time.TimeOnly
+	if t.Every%time.Second != 0 {
+		form = "15:04:05.000"
+	}
+	if at.UTC().Format(time.DateOnly) != t.Start.UTC().Format(time.DateOnly) {
+		form = time.DateOnly + " " + form
+	}
+	return at.UTC().Format(form)
 }
 
 func peak(values []float64) (at int, most float64) {
@@ -215,20 +222,19 @@ func eventsPanel(t *detect.Timeline, story []detect.StoryLine, events []moment) 
 		p.Legend = append(p.Legend, legendEntry{Label: fmt.Sprintf("%s (%d)", label, n), Color: hex(m.color), Shape: m.sign})
 	}
 	p.Says = "Numbers are those of the story. Bars are how long alerts fired."
-	form := "15:04:05.000"
 	for i, s := range story {
 		until := ""
 		if !s.Until.IsZero() {
-			until = s.Until.UTC().Format(form)
+			until = stamp(t, s.Until)
 		}
-		p.Rows = append(p.Rows, []string{s.At.UTC().Format(form), fmt.Sprintf("%d, %s", i+1, markOf(s.Role).name), s.Detector, until})
+		p.Rows = append(p.Rows, []string{stamp(t, s.At), fmt.Sprintf("%d, %s", i+1, markOf(s.Role).name), s.Detector, until})
 	}
 	for _, e := range t.Ends {
 		what := "ended"
 		if e.Restarted {
 			what = "began anew"
 		}
-		p.Rows = append(p.Rows, []string{e.At.UTC().Format(form), what, e.Instance, ""})
+		p.Rows = append(p.Rows, []string{stamp(t, e.At), what, e.Instance, ""})
 	}
 	return p
 }

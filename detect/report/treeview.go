@@ -18,16 +18,17 @@ type treeView struct {
 }
 
 type nodeView struct {
-	Name  string // the last of its calls, short
-	Calls []string
+	Name  string   // the last of its calls, short
+	Calls []string // caller first
+	More  int      // calls before those, left out
 	Count string
 	Share string
 	Says  string // of what its stacks wait for
 	Here  string // how many stand in the last call itself
+	Left  string // how many stand in calls that are not shown
 	Bars  []stretch
 	Open  bool
 	Nodes []*nodeView
-	Left  string // how many stand in calls that are left out
 }
 
 // stretch is a stretch of a row's bar, in one colour.
@@ -46,11 +47,12 @@ var causeLooks = map[string]struct {
 	"":               {"waiting, the stacks do not tell for what", muted},
 }
 
-// A call is open where it has this share of all, down to a depth that shows the way
+// A row is open where it has this share of all, down to a depth that shows the way
 // to where most wait; the others open at a click.
 const (
 	openShare = 0.2
 	openDepth = 5
+	nodeCalls = 24 // the last ones, of a row of calls without a fork
 )
 
 func newTreeView(t *detect.Tree) *treeView {
@@ -80,6 +82,9 @@ func nodeViews(nodes []*detect.Node, x, all float64, depth int) (out []*nodeView
 			Name: shortCall(n.Frames[len(n.Frames)-1]), Calls: n.Frames,
 			Count: number(n.N), Share: percent(n.N / all),
 			Open: depth < openDepth && n.N >= openShare*all,
+		}
+		if more := len(n.Frames) - nodeCalls; more > 0 {
+			v.Calls, v.More = n.Frames[more:], more
 		}
 		if n.Here > 0 && len(n.Children) > 0 {
 			v.Here = number(n.Here)
