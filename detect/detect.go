@@ -140,6 +140,9 @@ type Finding struct {
 	// moment is the step that a finding's numbers are of, affected how many instances then.
 	moment   time.Time
 	affected Affected
+	// Crowds are those whom a cause holds, requests and the helpers they wait
+	// through, as a view of its process has them; nil where addresses alone tell.
+	Crowds []*Crowd `json:"-"`
 	// Locks are the addresses of all locks of a deadlock.
 	Locks []string `json:"-"`
 	// Outranks lifts a cause above shares: see verdict.go.

@@ -65,7 +65,7 @@ func alreadySeen(l *LockSet, seen map[string]bool) bool {
 }
 
 func lockFinding(p *Pass, v *View, l *LockSet, n float64) Finding {
-	f := Finding{Wait: string(l.siteKind), Severity: SeverityOf(v, v.Weigh(n)), Confidence: ConfidenceOf(v, n, v.Weigh(n)), Weight: v.Weigh(n)}
+	f := Finding{Wait: string(l.siteKind), Severity: SeverityOf(v, v.Weigh(n)), Confidence: ConfidenceOf(v, n, v.Weigh(n)), Weight: v.Weigh(n), Crowds: v.behind(l)}
 	f.Name(l.Site)
 	if v.Mutex {
 		// The profile charges the release, often in a deferred closure.

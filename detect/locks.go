@@ -2,6 +2,7 @@ package detect
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/contend/contend/ingest/stacks"
@@ -49,6 +50,20 @@ func (l *LockSet) One() uint64 {
 		return addr
 	}
 	return 0
+}
+
+// behind are all whom a lock holds up: its waiters, and the requests that wait through one.
+func (v *View) behind(l *LockSet) []*Crowd {
+	all, waits := slices.Clone(l.Waiters), map[*Crowd]bool{}
+	for _, c := range l.Waiters {
+		waits[c] = true
+	}
+	for _, c := range v.Crowds {
+		if waits[c.Through] {
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 // Locks are the locks of a view, the most waited for first.

@@ -15,6 +15,7 @@ func scattered(p *Pass, want func(*LockSet) bool) {
 	}
 	var all, sum float64
 	var top *LockSet
+	var crowds []*Crowd
 	most, locks := 0.0, 0
 	for _, l := range v.Locks() {
 		n := v.Waiting(l, p)
@@ -23,6 +24,7 @@ func scattered(p *Pass, want func(*LockSet) bool) {
 			continue
 		}
 		sum, locks = sum+n, locks+max(1, len(l.Addresses))
+		crowds = append(crowds, v.behind(l)...)
 		if n > most {
 			top, most = l, n
 		}
@@ -30,7 +32,7 @@ func scattered(p *Pass, want func(*LockSet) bool) {
 	if top == nil || v.Weigh(most) >= MaterialShare && most >= MaterialCount || v.Weigh(all) < criticalShare || v.Weigh(sum) < MaterialShare || sum < firmCount {
 		return
 	}
-	f := Finding{Wait: string(top.siteKind), Severity: Warning, Confidence: Medium, Weight: v.Weigh(sum)}
+	f := Finding{Wait: string(top.siteKind), Severity: Warning, Confidence: Medium, Weight: v.Weigh(sum), Crowds: crowds}
 	f.Name(top.Site)
 	v.Count(&f, sum, 0)
 	f.Summary = fmt.Sprintf("%s wait for locks, spread over %d of them, the most, %s, in %s", v.Of(sum, 0), locks, Thousands(most), f.Function)

@@ -3,6 +3,7 @@ package detect
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 
 	"github.com/contend/contend/ingest/stacks"
@@ -19,6 +20,9 @@ type SiteSum struct {
 	Crowds    []*Crowd // the crowds that wait (helpers where requests wait through them), largest first
 	own       []*Crowd // the crowds counted, in the same order
 }
+
+// All are the crowds at a site: those counted, and the helpers that they wait through.
+func (s *SiteSum) All() []*Crowd { return slices.Concat(s.own, s.Crowds) }
 
 // Sites adds up, by the function they wait at, the crowds in scope that want
 // accepts, the largest first. A request that waits through a helper is counted where the helper waits.

@@ -107,20 +107,20 @@ func (l *loader) readProto(name string, in *source) (*reading, error) {
 	if err != nil {
 		return &reading{}, err
 	}
-	return fromProfile(name, p)
+	return fromProfile(name, p, nil)
 }
 
-func fromProfile(name string, p *profile.Profile) (*reading, error) {
+func fromProfile(name string, p *profile.Profile, table *stacks.ProfileStacks) (*reading, error) {
 	r := &reading{}
 	switch kind := stacks.ProfileKind(p); kind {
 	case "goroutine", "goroutineleak", "wallclock":
-		s, err := stacks.FromProfile(name, p)
+		s, err := stacks.FromStacks(name, p, table)
 		if err != nil {
 			return r, err
 		}
 		r.snapshots = []*stacks.Snapshot{s}
 	case "contention":
-		w, err := waits.FromProfile(name, p)
+		w, err := waits.FromStacks(name, p, table)
 		if err != nil {
 			return r, err
 		}

@@ -120,6 +120,8 @@ or above --fail-on was found (1 outranks 3).`,
 	return cmd
 }
 
+var errNoTelemetry = errors.New("expected an import path for --telemetry, such as example.com/app/metrics, saw none")
+
 // check refuses flags whose values make no sense.
 func (f *analyzeFlags) check(args []string) error {
 	if f.output != "html" && checkOutput(f.output) != nil {
@@ -132,7 +134,7 @@ func (f *analyzeFlags) check(args []string) error {
 		return errors.New("- is given both as an input and as --base; standard input can be read once")
 	}
 	if slices.Contains(f.telemetry, "") {
-		return errors.New("expected an import path for --telemetry, such as example.com/app/metrics, saw none")
+		return errNoTelemetry
 	}
 	for _, name := range f.detectors {
 		if _, err := findDetector(name, all.Detectors()); err != nil {

@@ -114,7 +114,7 @@ names the lock, pool or dependency, the function that waits, and who holds it up
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2 // cobra's own default, which it sets only on its own path
-	root.AddCommand(analyzeCommand(), captureCommand(), explainCommand(), demoCommand(), rulesCommand(), dashboardsCommand(), versionCommand())
+	root.AddCommand(analyzeCommand(), annotateCommand(), captureCommand(), explainCommand(), demoCommand(), rulesCommand(), dashboardsCommand(), versionCommand())
 	return root
 }
 

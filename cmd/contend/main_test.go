@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -34,7 +35,13 @@ func TestMain(m *testing.M) {
 //	gzip FILE OUT [N]     compress FILE, cut to N bytes where N is given
 //	cpuprofile OUT        write a CPU profile
 //	serve DIR             serve DIR on loopback, its address in $URL
+//
+// $BUNDLES is the directory of the demo's scenarios.
 func TestStories(t *testing.T) {
+	bundles, err := filepath.Abs("../../demo/scenarios")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -46,6 +53,7 @@ func TestStories(t *testing.T) {
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("COLUMNS", "")
+			env.Setenv("BUNDLES", bundles)
 			env.Setenv("http_proxy", "")
 			env.Setenv("HTTP_PROXY", "")
 			return nil

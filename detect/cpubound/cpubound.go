@@ -59,6 +59,9 @@ func run(p *detect.Pass) error {
 	if sites := v.Sites(busy); len(sites) > 0 {
 		f.Name(sites[0].Site)
 		f.Evidence = v.SiteEvidence(sites[0])
+		for _, s := range sites {
+			f.Crowds = append(f.Crowds, s.All()...)
+		}
 		where = ", most in " + sites[0].Site.Func
 	}
 	f.Summary = fmt.Sprintf("%s run or queue for a CPU%s: busy, not blocked", v.Of(n, 0), where)

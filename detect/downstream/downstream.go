@@ -90,7 +90,7 @@ func answerTime(p *detect.Pass, v *detect.View, s *detect.SiteSum) (float64, boo
 }
 
 func report(p *detect.Pass, v *detect.View, s *detect.SiteSum) {
-	f := detect.Finding{Wait: string(stacks.Socket), Severity: detect.SeverityOf(v, v.Share(s.N)), Confidence: detect.ConfidenceOf(v, s.N, v.Share(s.N)), Weight: v.Share(s.N)}
+	f := detect.Finding{Wait: string(stacks.Socket), Severity: detect.SeverityOf(v, v.Share(s.N)), Confidence: detect.ConfidenceOf(v, s.N, v.Share(s.N)), Weight: v.Share(s.N), Crowds: s.All()}
 	f.Name(s.Site)
 	v.Count(&f, s.N, s.Events)
 	what := "an answer"

@@ -286,6 +286,7 @@ func report(p *detect.Pass, v *detect.View, leaks []*place) {
 	}
 	f.Summary = fmt.Sprintf("%s goroutines are parked %s in %s%s: %s", detect.Thousands(n), operation(top), top.site.Func, others(together), how)
 	for _, l := range together {
+		f.Crowds = append(f.Crowds, l.crowds...)
 		c := l.crowds[0]
 		e := detect.Evidence{Text: fmt.Sprintf("%s goroutines in %s", detect.Thousands(l.n), l.site.Func), Input: v.Name, Count: l.n}
 		if l.how == byGrowth {
@@ -392,6 +393,7 @@ func proven(p *detect.Pass) {
 	if p.Stacks == nil || v.Goroutines > p.Stacks.InFlight {
 		f.Outranks = 1
 	}
+	f.Crowds = v.Crowds
 	f.Name(top.site)
 	f.Summary = fmt.Sprintf("%s goroutines can never wake, most in %s: the runtime proved it", detect.Thousands(v.Goroutines), top.site.Func)
 	f.Evidence = []detect.Evidence{{Text: fmt.Sprintf("%s leaked in %s", detect.Thousands(top.n), top.site.Func), Input: v.Name, Count: top.n, Stack: stack(top.crowds[0])}}
@@ -418,7 +420,7 @@ func grown(p *detect.Pass, v *detect.View) {
 		p.RuleOut("no site grew by %d goroutines over the profile's seconds", grownBy)
 		return
 	}
-	f := detect.Finding{Wait: string(waitKind(top)), Confidence: detect.Medium, Blocked: top.n, Unit: detect.Goroutines, Severity: detect.Warning, Weight: 1}
+	f := detect.Finding{Wait: string(waitKind(top)), Confidence: detect.Medium, Blocked: top.n, Unit: detect.Goroutines, Severity: detect.Warning, Weight: 1, Crowds: top.crowds}
 	f.Name(top.site)
 	f.Summary = fmt.Sprintf("%s goroutines more are parked %s in %s than at the start of the profile", detect.Thousands(top.n), operation(top), top.site.Func)
 	f.Evidence = []detect.Evidence{{Text: fmt.Sprintf("grew by %s", detect.Thousands(top.n)), Input: v.Name, Count: top.n, Stack: stack(top.crowds[0])}}

@@ -61,7 +61,7 @@ func shortWait(v *detect.View, s *detect.SiteSum) bool {
 }
 
 func report(p *detect.Pass, v *detect.View, s *detect.SiteSum) {
-	f := detect.Finding{Wait: string(stacks.Pool), Severity: detect.SeverityOf(v, v.Weigh(s.N)), Confidence: detect.ConfidenceOf(v, s.N, v.Weigh(s.N)), Weight: v.Weigh(s.N)}
+	f := detect.Finding{Wait: string(stacks.Pool), Severity: detect.SeverityOf(v, v.Weigh(s.N)), Confidence: detect.ConfidenceOf(v, s.N, v.Weigh(s.N)), Weight: v.Weigh(s.N), Crowds: s.All()}
 	f.Name(s.Site)
 	v.Count(&f, s.N, s.Events)
 	wait := s.Crowds[0].Wait

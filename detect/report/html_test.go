@@ -124,8 +124,10 @@ func fill(v reflect.Value, s string, depth int) {
 	case reflect.String:
 		v.SetString(s)
 	case reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		fill(v.Elem(), s, depth+1)
+		if depth < 20 { // a crowd's frames and who began them lead on for ever
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(v.Elem(), s, depth+1)
+		}
 	case reflect.Slice:
 		if depth < 9 || v.Type().Elem().Kind() == reflect.String { // trees end
 			v.Set(reflect.MakeSlice(v.Type(), 2, 2))

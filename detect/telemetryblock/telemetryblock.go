@@ -53,7 +53,7 @@ func handovers(p *detect.Pass) {
 		if !v.Material(s.N, s.Events, detect.MaterialCount) {
 			continue
 		}
-		f := detect.Finding{Wait: string(s.Kind), Severity: detect.SeverityOf(v, v.Weigh(s.N)), Confidence: detect.ConfidenceOf(v, s.N, v.Weigh(s.N))}
+		f := detect.Finding{Wait: string(s.Kind), Severity: detect.SeverityOf(v, v.Weigh(s.N)), Confidence: detect.ConfidenceOf(v, s.N, v.Weigh(s.N)), Crowds: s.All()}
 		f.Name(s.Site)
 		v.Count(&f, s.N, s.Events)
 		what := "until it takes what they hand over (back-pressure)"

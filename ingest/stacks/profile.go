@@ -22,6 +22,12 @@ import (
 //
 // An error says what sort of profile p is, if it is none of these.
 func FromProfile(name string, p *profile.Profile) (*Snapshot, error) {
+	return FromStacks(name, p, nil)
+}
+
+// FromStacks is FromProfile with a new table of p's stacks (nil for one of its own), which
+// tells afterwards in which group a sample is: both have the slice of its frames.
+func FromStacks(name string, p *profile.Profile, table *ProfileStacks) (*Snapshot, error) {
 	s := &Snapshot{Name: name}
 	switch ProfileKind(p) {
 	case "goroutine":
@@ -40,8 +46,10 @@ func FromProfile(name string, p *profile.Profile) (*Snapshot, error) {
 			time.Duration(p.DurationNanos)))
 	}
 
+	if table == nil {
+		table = NewProfileStacks(p)
+	}
 	value := goroutineValue(p)
-	table := NewProfileStacks(p)
 	for _, sample := range p.Sample {
 		if sample == nil || value >= len(sample.Value) {
 			continue

@@ -22,11 +22,17 @@ import (
 // types, so their leaf frames tell the kind; name is asked only where they do
 // not. Text written with debug=1 needs FromText, which keeps function names.
 func FromProfile(name string, p *profile.Profile) (*Profile, error) {
-	return fromProfile(name, p, "")
+	return FromStacks(name, p, nil)
+}
+
+// FromStacks is FromProfile with a new table of p's stacks (nil for one of its own), which
+// tells afterwards at which site a sample is: both have the slice of its frames.
+func FromStacks(name string, p *profile.Profile, table *stacks.ProfileStacks) (*Profile, error) {
+	return fromProfile(name, p, table, "")
 }
 
 // fromProfile is FromProfile where the kind may be known, as in text.
-func fromProfile(name string, p *profile.Profile, kind Kind) (*Profile, error) {
+func fromProfile(name string, p *profile.Profile, table *stacks.ProfileStacks, kind Kind) (*Profile, error) {
 	if stacks.ProfileKind(p) != "contention" {
 		return nil, fmt.Errorf("expected a block or mutex profile, saw %s: fetch /debug/pprof/block or /debug/pprof/mutex of the process", stacks.DescribeProfile(p))
 	}
@@ -40,7 +46,9 @@ func fromProfile(name string, p *profile.Profile, kind Kind) (*Profile, error) {
 		out.Warnings = append(out.Warnings, "the profile has no number of contentions, only their time")
 	}
 
-	table := stacks.NewProfileStacks(p)
+	if table == nil {
+		table = stacks.NewProfileStacks(p)
+	}
 	for _, sample := range p.Sample {
 		if sample == nil || delay >= len(sample.Value) || count >= len(sample.Value) {
 			continue

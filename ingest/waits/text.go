@@ -142,7 +142,7 @@ func (t *textReader) endProfile() {
 	if t.unitless && len(t.profile.Sample) == 0 {
 		err = errors.New("expected cycles/second=N, the unit of the delays, before the first stack: fetch the profile without debug=1")
 	} else {
-		p, err = fromProfile(name, t.profile, t.kind)
+		p, err = fromProfile(name, t.profile, nil, t.kind)
 	}
 	switch {
 	case err == nil:
