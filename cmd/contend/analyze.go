@@ -52,7 +52,7 @@ func analyzeCommand() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "analyze FILE|DIR|URL|-...",
-		Short: "Name what requests wait for, from profiles, dumps, series or a live process",
+		Short: "Name what requests wait for, from profiles, dumps or series",
 		Long: `Analyze reads goroutine profiles and dumps, block and mutex profiles, and
 Prometheus series, and says what the requests in flight wait for, since when,
 where, and who holds them up; what it ruled out, with numbers; what it could not
@@ -91,7 +91,7 @@ or above --fail-on was found (1 outranks 3).`,
   contend analyze http://localhost:6060
   curl -s 'localhost:6060/debug/pprof/goroutine?debug=2' | contend analyze -
   contend analyze --base healthy.pb.gz sick.pb.gz
-  contend analyze --prometheus http://localhost:9090 --selector 'job="gateway"' --since 2h
+  contend analyze --prometheus http://localhost:9090 --since 2h
   contend analyze -o html bundle/ > report.html
   contend analyze -o json --fail-on critical bundle/`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -115,6 +115,7 @@ or above --fail-on was found (1 outranks 3).`,
 	flags.BoolVar(&f.labels, "labels", false, "show the values of profiler labels, which can hold secrets")
 	flags.Var(&f.maxBytes, "max-bytes", "limit what one input may unpack to, as 500MB or 2GiB (default 8GiB of text, 512MiB of protobuf)")
 	flags.Var(&f.seconds, "seconds", "sample block and mutex profiles of a URL over `N` seconds, 1 to 300")
+	completeFlag(cmd, "output", "text", "json")
 	f.series.add(cmd)
 	flags.StringVar(&f.httpConfig, "http.config.file", "", "`FILE` with TLS and credentials for URLs, in the format of promtool")
 	return cmd

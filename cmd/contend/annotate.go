@@ -45,19 +45,20 @@ func annotateCommand() *cobra.Command {
 	var f annotateFlags
 	cmd := &cobra.Command{
 		Use:   "annotate PROFILE -o FILE",
-		Short: "Label the samples of a profile with their cause, for pprof and other viewers",
+		Short: "Label a profile's samples with their cause, for pprof and others",
 		Long: `Annotate writes a goroutine, block or mutex profile again with labels on its
 samples, so that go tool pprof -tagfocus, Pyroscope and other viewers filter by
 what contend concludes:
   contend_cause  the detector whose finding counts the sample, such as
                  telemetryblock, applock, poolwait or downstream; none where no
                  finding does
-  contend_wait   what the stack waits for: lock, rlock, fdlock, chan, pool, socket,
-                 select, cond, sleep, syscall, cpu, or idle
+  contend_wait   what the stack waits for: lock, rlock, fdlock, chan, pool,
+                 socket, select, cond, sleep, syscall, cpu, or idle
   contend_site   the function that waits, as in contend analyze
-A stack that tells no wait or no site is without that label. Findings are those of
-contend analyze PROFILE. What needs more than one profile is not among them: a leak
-that only growth shows, a deadlock that only the addresses in a dump prove.
+A stack that tells no wait or no site is without that label. Findings are those
+of contend analyze PROFILE. What needs more than one profile is not among them:
+a leak that only growth shows, a deadlock that only the addresses in a dump
+prove.
 
 All else stays as it is, values and labels too; labels of these three names are
 replaced, so that annotating again changes nothing. PROFILE is a file or -
@@ -68,7 +69,7 @@ written; 2 wrong usage.`,
 		Example: `  contend annotate goroutine.pb.gz -o labelled.pb.gz
   go tool pprof -top -tagfocus contend_cause=telemetryblock labelled.pb.gz
   go tool pprof -tags labelled.pb.gz
-  curl -s localhost:6060/debug/pprof/goroutine | contend annotate - -o labelled.pb.gz`,
+  curl -s localhost:6060/debug/pprof/goroutine | contend annotate - -o a.pb.gz`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("expected one profile or - (standard input), saw %d arguments; try contend annotate goroutine.pb.gz -o labelled.pb.gz", len(args))

@@ -46,52 +46,58 @@ func backtestCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backtest BUNDLE|--prometheus URL",
 		Short: "Replay rules over history: when would each alert have fired",
-		Long: `Backtest replays the alerts of rule files over what a server or a bundle recorded,
-with their for and keep_firing_for, and says when each would have fired, for how long
-and on what, and how often somebody would have been paged. Recording rules in the files
-feed the rules after them, as on a server. Without --rules the rules are those that
-contend rules generate writes.
+		Long: `Backtest replays the alerts of rule files over what a server or a bundle
+recorded, with their for and keep_firing_for, and says when each would have
+fired, for how long and on what, and how often somebody would have been paged.
+Recording rules in the files feed the rules after them, as on a server. Without
+--rules the rules are those that contend rules generate writes.
 
-An alert that did not fire is told apart: its condition was false, it was pending
-but never for long enough, there are no such series, or it was never evaluated, since
-its interval is longer than the window. Where a server keeps less than --since asks
-for, what there is is replayed, and it is said.
+An alert that did not fire is told apart: its condition was false, it was
+pending but never for long enough, there are no such series, or it was never
+evaluated, since its interval is longer than the window. Where a server keeps
+less than --since asks for, what there is is replayed, and it is said.
 
-What has severity page or critical pages somebody, once for all that fires at a time for
-a job, as Alertmanager does with group_by: [job]; alerts without a job are one page by
-alertname. --group-by has other labels instead, as group_by of your own route.
+What has severity page or critical pages somebody, once for all that fires at a
+time for a job, as Alertmanager does with group_by: [job]; alerts without a job
+are one page by alertname. --group-by has other labels instead, as group_by of
+your own route.
 
-A sample counts for 5 minutes where its series does not end, as by default on a server;
-in the series of a scenario, for 5 minutes of its faster clock. --lookback-delta is
-for servers that have another --query.lookback-delta.
+A sample counts for 5 minutes where its series does not end, as by default on a
+server; in the series of a scenario, for 5 minutes of its faster clock.
+--lookback-delta is for servers that have another --query.lookback-delta.
 
-Native histograms are read by a server alone, and not kept between rules: a rule for
-which they would be lost is not replayed, nor are the alerts that it feeds.
+Native histograms are read by a server alone, and not kept between rules: a rule
+for which they would be lost is not replayed, nor are the alerts that it feeds.
 
-Rules are replayed as if the alerts had been loaded when the window begins. Rules
-that read the future (a negative offset) are not replayed; limits of groups are
-not applied; of templates in labels, loops and queries are not expanded.
+Rules are replayed as if the alerts had been loaded when the window begins.
+Rules that read the future (a negative offset) are not replayed; limits of
+groups are not applied; of templates in labels, loops and queries are not
+expanded.
 
 --fail-if takes ALERT, a comparison, a number of firings, and /h, /d or /w or
 nothing for the whole window; a window shorter than that counts as one. Where
-alerts share a name, ALERT{severity="page"} chooses by the labels in their rules.
-A name may have spaces: 'Disk full>1/d'. A limit is an error, not passed, where its
-alert could not be replayed, was never evaluated or has no series, unless the firings
-that there are exceed it all the same. So is one on pages where an alert that pages
-could not be replayed, or where none of them has series; where some have none, stderr
-names them.
+alerts share a name, ALERT{severity="page"} chooses by the labels in their
+rules. A name may have spaces: 'Disk full>1/d'. A limit is an error, not passed,
+where its alert could not be replayed, was never evaluated or has no series,
+unless the firings that there are exceed it all the same. So is one on pages
+where an alert that pages could not be replayed, or where none of them has
+series; where some have none, stderr names them.
 
-Exit codes: 0 the rules were replayed; 1 the input or a rule file could not be read, or a
---fail-if not be judged; 2 wrong usage; 3 a --fail-if is true (1 outranks 3).`,
+Exit codes: 0 the rules were replayed; 1 the input or a rule file could not be
+read, or a --fail-if not be judged; 2 wrong usage; 3 a --fail-if is true (1
+outranks 3).`,
 		Example: `  contend rules backtest --prometheus http://prometheus:9090 --since 14d
-  contend rules backtest --prometheus http://prometheus:9090 --rules alerts.yaml --fail-if 'HighErrorRate>2/d'
-  contend rules backtest --rules contend.rules.yaml --fail-if 'pages>1/w' -o junit bundle/
-  contend rules backtest --rules nodes.yaml --fail-if 'Disk{severity="page"}>1/d' --group-by cluster,alertname series.om`,
+  contend rules backtest --prometheus http://prometheus:9090 \
+      --rules alerts.yaml --fail-if 'HighErrorRate>2/d'
+  contend rules backtest --rules rules.yaml --fail-if 'pages>1/w' -o junit data/
+  contend rules backtest --rules nodes.yaml --group-by cluster,alertname \
+      --fail-if 'Disk{severity="page"}>1/d' series.om`,
 		RunE: func(cmd *cobra.Command, args []string) error { return backtestRules(cmd, args, &f) },
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVarP(&f.output, "output", "o", "text", "`FORMAT` of the result: "+strings.Join(backtestOutputs, ", "))
+	completeFlag(cmd, "output", backtestOutputs...)
 	flags.StringArrayVar(&f.files, "rules", nil, "replay the rule `FILE`: of Prometheus, the operator or mimirtool (repeatable; default contend's own rules)")
 	flags.StringArrayVar(&f.failIf, "fail-if", nil, "exit with 3 where an alert fires too often, `ALERT>N/d`, or pages>N/d (repeatable)")
 	flags.StringSliceVar(&f.groupBy, "group-by", nil, "`LABELS` by which alerts that fire at a time are one page (default job, and alertname without one)")

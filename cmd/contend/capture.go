@@ -27,7 +27,7 @@ func captureCommand() *cobra.Command {
 	goroutines := number{value: 10_000, most: math.MaxInt32, want: "a number of goroutines, 0 for no dump"}
 	cmd := &cobra.Command{
 		Use:   "capture URL",
-		Short: "Take profiles and metrics off a live process, into a bundle to analyse",
+		Short: "Take profiles and metrics off a live process, into a bundle",
 		Long: `Capture watches one live Go process for a while and writes a bundle: a directory
 with its goroutine, block and mutex profiles, one goroutine dump, and its
 Prometheus metrics as series. URL is the root of its host, or its /debug/pprof.
@@ -41,9 +41,9 @@ metrics:
                      --max-goroutines: as a rule at the start. It stops the
                      process while it is written: 347 ms and 21 MB with 17,000.
   metrics            each --scrape-interval, never faster than 250 ms
-With the flags' defaults that are 7 goroutine profiles, 4 others, one dump and 13
-scrapes in a minute. A turn that is due while the one before is still waited for
-is left out. What the process does not serve, or not without credentials, is
+With the flags' defaults that are 7 goroutine profiles, 4 others, one dump and
+13 scrapes in a minute. A turn that is due while the one before is still waited
+for is left out. What the process does not serve, or not without credentials, is
 named and asked for once, and the rest is taken.
 
 The bundle has bundle.json (what was taken when, and what is missing and why),
@@ -57,8 +57,8 @@ A process that has died is not waited for: the last profiles and the last scrape
 get 5 seconds after --for, or twice what they took before.
 
 A bundle holds the labels of profiles and metrics as they are, which can be
-secrets, and the paths of the service's source: look at it before it is passed on.
-It is readable by its owner alone.
+secrets, and the paths of the service's source: look at it before it is passed
+on. It is readable by its owner alone.
 
 Ctrl-C ends the capture early and keeps what was taken; once more, it ends at
 once and leaves a hidden directory beside the bundle's.

@@ -15,14 +15,11 @@ import (
 )
 
 func dashboardsCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "dashboards",
-		Short: "Write the detectors as Grafana dashboards",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(generateDashboardsCommand())
-	return cmd
+	return group(&cobra.Command{
+		Use:     "dashboards",
+		Short:   "Write the detectors as Grafana dashboards",
+		Example: "  contend dashboards generate -o grafana/",
+	}, generateDashboardsCommand())
 }
 
 func generateDashboardsCommand() *cobra.Command {
@@ -34,22 +31,23 @@ func generateDashboardsCommand() *cobra.Command {
 		Short: "Write dashboards that draw what the detectors' alerts compare",
 		Long: `Generate writes two Grafana dashboards, which read the series that the rules of
 contend rules generate record, and what Grafana needs to load them:
-  overview.json  alerts, where requests in flight are, and a row for each detector
-                 with what its alerts compare and their limits
+  overview.json  alerts, where requests in flight are, and a row for each
+                 detector with what its alerts compare and their limits
   fleet.json     all instances, and the worst of them side by side
   provider.yaml  for provisioning/dashboards/ of Grafana's configuration
   .lint          what Grafana's dashboard-linter is to pass over, and why
 
-Without provisioning, import the two dashboards in Grafana under Dashboards, New,
-Import. The data source is chosen in the dashboard. Give the same --interval and
---set as to contend rules generate: what is drawn is then what the alerts have.
-The same version and flags write the same bytes. A file that exists is kept
-unless --force is given.
+Without provisioning, import the two dashboards in Grafana under Dashboards,
+New, Import. The data source is chosen in the dashboard. Give the same
+--interval and --set as to contend rules generate: what is drawn is then what
+the alerts have. The same version and flags write the same bytes. A file that
+exists is kept unless --force is given.
 
 Exit codes: 0 written; 1 a file exists or could not be written; 2 wrong usage.`,
 		Example: `  contend dashboards generate -o grafana/
-  contend dashboards generate -o grafana/ --interval 30s --set ContendInflightCPU.ratio=5 --force`,
-		Args: cobra.NoArgs,
+  contend dashboards generate -o grafana/ --interval 30s --force
+  contend dashboards generate -o grafana/ --set ContendInflightCPU.ratio=5`,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
 				return errors.New("expected a directory for the dashboards, saw none; try -o grafana/")

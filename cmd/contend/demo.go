@@ -32,20 +32,16 @@ import (
 )
 
 func demoCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "demo",
 		Short: "Play a fleet that fails on purpose, and see what contend finds",
-		Long: `Demo plays scenarios: a small fleet of real processes behind a balancer and a CDN,
-under real traffic on loopback, with one fault each whose truth is written down.
-
-  contend demo list           the scenarios
+		Long: `Demo plays scenarios: a small fleet of real processes behind a balancer and a
+CDN, under real traffic on loopback, with one fault each whose truth is written
+down.`,
+		Example: `  contend demo list           the scenarios
   contend demo run incident   the published outage in some 80 seconds
-  contend demo eval           play all of them and hold contend to their truth`,
-		Args: noCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(demoListCommand(), demoRunCommand(), demoEvalCommand(), demoTaskCommand())
-	return cmd
+  contend demo eval           hold contend to the truth of all of them`,
+	}, demoListCommand(), demoRunCommand(), demoEvalCommand(), demoTaskCommand())
 }
 
 // listedScenario is a scenario in demo list -o json.
@@ -61,7 +57,9 @@ func demoListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "Name all scenarios, and what is injected in each",
-		Args:  cobra.NoArgs,
+		Example: `  contend demo list
+  contend demo list -o json`,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(output); err != nil {
 				return err
@@ -78,6 +76,7 @@ func demoListCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", output, "`FORMAT` of the list: text or json")
+	completeFlag(cmd, "output", "text", "json")
 	return cmd
 }
 
@@ -176,8 +175,8 @@ It needs some two cores and 1 GB of memory, listens on loopback only, and leaves
 nothing behind but the bundle, where one is asked for. Ctrl-C ends it early; the
 bundle is kept then, and says that it is a part.
 
-Exit codes: 0 the scenario was played to its end; 1 it was not, or the machine was
-too slow for the result to say anything; 2 wrong usage.`,
+Exit codes: 0 the scenario was played to its end; 1 it was not, or the machine
+was too slow for the result to say anything; 2 wrong usage.`,
 		Example: `  contend demo run incident
   contend demo run poolwait --bundle poolwait/
   contend analyze poolwait/`,
@@ -187,7 +186,8 @@ too slow for the result to say anything; 2 wrong usage.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return demoRun(cmd, args[0], &f) },
+		ValidArgsFunction: completeScenarios,
+		RunE:              func(cmd *cobra.Command, args []string) error { return demoRun(cmd, args[0], &f) },
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -195,6 +195,7 @@ too slow for the result to say anything; 2 wrong usage.`,
 	flags.BoolVar(&f.force, "force", false, "replace what is in the bundle's directory")
 	flags.Uint64Var(&f.seed, "seed", f.seed, "`NUMBER` that arrivals and losses follow from")
 	flags.StringVarP(&f.output, "output", "o", f.output, "`FORMAT` of the report: text or json")
+	completeFlag(cmd, "output", "text", "json")
 	return cmd
 }
 

@@ -40,22 +40,24 @@ func demoEvalCommand() *cobra.Command {
 	f := demoEvalFlags{seed: 1, output: "text", runs: number{value: 1, least: 1, most: 100, want: "a number of runs, 1 to 100"}}
 	cmd := &cobra.Command{
 		Use:   "eval",
-		Short: "Play all scenarios and hold what contend finds to what was injected",
-		Long: `Eval plays each scenario, analyses what was recorded, and holds it to the scenario's
-truth.txt: what must be found, what may be, and nothing else. It prints who found
-what where, how long after the fault, how long before the first request timed out
-and the first task was killed, and what each fix of the incident was worth.
+		Short: "Play all scenarios, and hold what contend finds to their truth",
+		Long: `Eval plays each scenario, analyses what was recorded, and holds it to the
+scenario's truth.txt: what must be found, what may be, and nothing else. It
+prints who found what where, how long after the fault, how long before the first
+request timed out and the first task was killed, and what each fix of the
+incident was worth.
 
-A run on a machine that was too slow for it is played once more, and then not valid:
-nothing is concluded from it. All scenarios take some 24 minutes; with --resume
-an evaluation that was stopped goes on where it was.
+A run on a machine that was too slow for it is played once more, and then not
+valid: nothing is concluded from it. All scenarios take some 24 minutes; with
+--resume an evaluation that was stopped goes on where it was.
 
-Exit codes: 0 every run was right; 1 a run could not be played or is not valid; 2
-wrong usage; 3 a run was not right, or a fix did not help, or what is none did.`,
+Exit codes: 0 every run was right; 1 a run could not be played or is not valid;
+2 wrong usage; 3 a run was not right, or a fix did not help, or what is none
+did.`,
 		Example: `  contend demo eval --recorded
   contend demo eval --scenario incident --scenario healthy
   contend demo eval --runs 3 --resume results/`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return demoEval(cmd, &f) },
 	}
 	flags := cmd.Flags()
@@ -68,6 +70,7 @@ wrong usage; 3 a run was not right, or a fix did not help, or what is none did.`
 	flags.StringVar(&f.bundles, "bundles", "", "keep a small bundle of each run in `DIR`, with the metrics that detectors read")
 	flags.BoolVar(&f.force, "force", false, "replace bundles that are there")
 	flags.StringVarP(&f.output, "output", "o", f.output, "`FORMAT` of the result: text or json")
+	completeFlag(cmd, "output", "text", "json")
 	return cmd
 }
 

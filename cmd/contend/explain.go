@@ -16,7 +16,7 @@ import (
 func explainCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain [DETECTOR|signals]",
-		Short: "Say what a detector's finding means, what looks like it, and what to do",
+		Short: "Say what a finding means, what looks like it, and what to do",
 		Long: `Explain prints the documentation of one detector: what its finding means, what
 looks like it and is not, what to do, and how it was proven. Without an argument
 it lists the detectors. contend explain signals lists the quantities that series
@@ -24,7 +24,8 @@ are read for, with their units: the names that --signal and contend.yaml take.`,
 		Example: `  contend explain
   contend explain telemetryblock
   contend explain signals`,
-		Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: completePages,
+		Args:              cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return listDetectors(cmd.OutOrStdout(), all.Detectors())

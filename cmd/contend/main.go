@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/contend/contend/detect/report"
-	"github.com/contend/contend/ingest"
 )
 
 func main() {
@@ -95,38 +94,31 @@ func complainEach(stderr io.Writer, err error) {
 }
 
 func rootCommand() *cobra.Command {
-	root := &cobra.Command{
+	root := group(&cobra.Command{
 		Use:   "contend",
 		Short: "Find what the requests of a slow service wait for",
-		Long: `contend finds what the requests of a slow service wait for, and since when: it
-names the lock, pool or dependency, the function that waits, and who holds it up.
-
-  contend analyze http://localhost:6060     a live process with net/http/pprof
-  contend analyze goroutine.pb.gz           a profile, a dump or series in a file
-  contend analyze --prometheus http://localhost:9090 --selector 'job="gateway"'
-  contend capture http://localhost:6060     a live process over a minute, into a bundle`,
+		// With the commands it fits a screen.
+		Long: `contend finds what the requests of a slow service wait for, and since when: the
+lock, pool or dependency, the function that waits, and who holds it up.`,
+		Example: `  contend analyze http://localhost:6060   a live process with net/http/pprof
+  contend analyze goroutine.pb.gz         a profile, a dump or series in a file
+  contend demo run incident               a published outage, in 80 seconds`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          noCommand,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	}, analyzeCommand(), annotateCommand(), captureCommand(), completionCommand(), explainCommand(), demoCommand(),
+		manCommand(), rulesCommand(), dashboardsCommand(), versionCommand())
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SuggestionsMinimumDistance = 2 // cobra's own default, which it sets only on its own path
-	root.AddCommand(analyzeCommand(), annotateCommand(), captureCommand(), explainCommand(), demoCommand(), rulesCommand(), dashboardsCommand(), versionCommand())
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetUsageFunc(usage)
+	root.SetFlagErrorFunc(flagError)
+	root.InitDefaultHelpCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "help" {
+			cmd.Hidden = true // --help does the same
+			cmd.Example = "  contend help analyze"
+		}
+	}
+	addCompletions(root)
 	return root
-}
-
-// noCommand refuses arguments of contend itself: a mistyped command, or a
-// file without the command to look at it.
-func noCommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		return fmt.Errorf("unknown command %q; did you mean %s?", args[0], strings.Join(near, " or "))
-	}
-	arg := ingest.DisplayName(args[0]) // an address may have a password
-	return fmt.Errorf("unknown command %q; to look at a file or a URL, try contend analyze %s", arg, arg)
 }

@@ -10,7 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -222,16 +222,26 @@ func TestNoEscapes(t *testing.T) {
 	}
 }
 
-func TestVersionLine(t *testing.T) {
+func TestVersion(t *testing.T) {
 	t.Parallel()
-	build := fmt.Sprintf(", %s %s/%s", runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	for module, want := range map[string]string{
-		"v1.2.3":  "contend v1.2.3",
-		"(devel)": "contend built from a checkout",
-		"":        "contend built from a checkout",
+	vcs := func(settings ...string) (out []debug.BuildSetting) {
+		for i := 0; i < len(settings); i += 2 {
+			out = append(out, debug.BuildSetting{Key: settings[i], Value: settings[i+1]})
+		}
+		return out
+	}
+	const revision = "0374c0d66e4b8f7a0c1d2e3f405162738495a6b7"
+	for _, tt := range []struct {
+		info debug.BuildInfo
+		want string
+	}{
+		{debug.BuildInfo{}, "contend built from a checkout, commit unknown"},
+		{debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: vcs("-race", "true", "vcs.revision", "abc", "vcs.modified", "false")}, "contend built from a checkout, commit abc"},
+		{debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}}, "contend v1.2.3, commit unknown"},
+		{debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: vcs("vcs.revision", revision, "vcs.modified", "true")}, "contend v1.2.3, commit 0374c0d66e4b with changes"},
 	} {
-		if got := versionLine(module); got != want+build {
-			t.Errorf("versionLine(%q) = %q, want %q", module, got, want+build)
+		if got := moduleVersion(&tt.info) + ", " + commitOf(&tt.info); got != tt.want {
+			t.Errorf("version %q, want %q", got, tt.want)
 		}
 	}
 }

@@ -27,14 +27,13 @@ import (
 )
 
 func rulesCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "rules",
-		Short: "Write the detectors as Prometheus rules, and see what they would do",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(generateRulesCommand(), checkRulesCommand(), backtestCommand())
-	return cmd
+		Short: "Write the detectors as Prometheus rules, and replay them",
+		Example: `  contend rules generate -o contend.rules.yaml
+  contend rules check --prometheus http://prometheus:9090
+  contend rules backtest --prometheus http://prometheus:9090 --since 14d`,
+	}, generateRulesCommand(), checkRulesCommand(), backtestCommand())
 }
 
 // rulesFlags are those of commands that write rules.
@@ -147,24 +146,27 @@ func generateRulesCommand() *cobra.Command {
 		Short: "Write recording rules and alerts for a service's own metrics",
 		Long: `Generate writes one group of rules: recording rules that turn a service's own
 metrics into canonical series by job and instance (contend:inflight,
-contend:cpu, …), and alerts on those. Nothing needs to be edited. A server that gets
-several such groups, each with a selector of its own, needs a --name for each: what
-they record would be the same series.
+contend:cpu, …), and alerts on those. Nothing needs to be edited. A server that
+gets several such groups, each with a selector of its own, needs a --name for
+each: what they record would be the same series.
 
-With --prometheus the rules read the metrics that the server has, and what it has
-no metrics for is left out and named. Without it they read all metrics that
-contend knows; of an instance that has several for one thing the best counts, and of
-equally good ones the largest value.
+With --prometheus the rules read the metrics that the server has, and what it
+has no metrics for is left out and named. Without it they read all metrics that
+contend knows; of an instance that has several for one thing the best counts,
+and of equally good ones the largest value.
 
 The alerts ContendInflightCPU, ContendHealthCheckSlow and
-ContendHealthCheckFailing have severity page, the others severity ticket or info.
---alertmanager writes the routes and inhibitions beside them with which an incident of a job
-is one page. What --set changes stands above each alert in the file.`,
-		Example: `  contend rules generate --prometheus http://prometheus:9090 -o contend.rules.yaml
-  contend rules generate --name shop --selector 'namespace="shop"' --extra-label team=shop --tests
-  contend rules generate --format operator --metadata-label release=prometheus -o - | kubectl apply --server-side -f -
-  contend rules generate --set ContendInflightCPU.ratio=5 --set ContendHerd.severity=info`,
-		Args: cobra.NoArgs,
+ContendHealthCheckFailing have severity page, the others severity ticket or
+info. --alertmanager writes the routes and inhibitions beside them with which an
+incident of a job is one page. What --set changes stands above each alert in the
+file.`,
+		Example: `  contend rules generate --prometheus http://prometheus:9090 -o rules.yaml
+  contend rules generate --name shop --selector 'namespace="shop"' \
+      --extra-label team=shop --tests
+  contend rules generate --format operator --metadata-label release=prometheus \
+      -o - | kubectl apply --server-side -f -
+  contend rules generate --set ContendHerd.factor=3 --set ContendHerd.for=1m`,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(rules.Formats, rules.Format(format)) {
 				return fmt.Errorf("unknown format %q; expected %s", format, joinFormats())
@@ -238,6 +240,7 @@ is one page. What --set changes stands above each alert in the file.`,
 	flags.StringVarP(&out, "output", "o", "contend.rules.yaml", "write the rules to `FILE`, - for standard output")
 	flags.BoolVar(&force, "force", false, "replace files that exist")
 	flags.StringVar(&format, "format", string(rules.Prometheus), "`FORMAT` of the file: "+joinFormats())
+	completeFlag(cmd, "format", strings.Split(joinFormats(), ", ")...)
 	flags.StringVar(&name, "name", "", "`NAME` of the group, which its records begin with (default contend)")
 	f.add(cmd)
 	flags.StringArrayVar(&metadata, "metadata-label", nil, "label of the PrometheusRule, by which an operator selects it, `NAME=VALUE` (repeatable)")

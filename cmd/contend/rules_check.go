@@ -27,20 +27,22 @@ func checkRulesCommand() *cobra.Command {
 	output := "text"
 	cmd := &cobra.Command{
 		Use:   "check --prometheus URL",
-		Short: "Say which alerts can fire on a server, and what to switch on for the others",
-		Long: `Check makes the rules as generate does and looks for what each of them reads on the
-server, where they need not be loaded. It says how many of the alerts can fire there,
-and of each whether its condition holds, is false, or can never hold since there are no
-such series; then what to switch on for those, and which metrics' values contradict how
-they are read, such as a gauge of which a rate is taken. Last comes each rule, with how
-many series each of its selectors matches now.
+		Short: "Say which alerts can fire on a server, and what is missing",
+		Long: `Check makes the rules as generate does and looks for what each of them reads on
+the server, where they need not be loaded. It says how many of the alerts can
+fire there, and of each whether its condition holds, is false, or can never hold
+since there are no such series; then what to switch on for those, and which
+metrics' values contradict how they are read, such as a gauge of which a rate is
+taken. Last comes each rule, with how many series each of its selectors matches
+now.
 
-A condition is false also where something that it needs has no value yet: a baseline
-wants a quarter of an hour of history. It is said what that is, and how long it takes.`,
+A condition is false also where something that it needs has no value yet: a
+baseline wants a quarter of an hour of history. It is said what that is, and how
+long it takes.`,
 		Example: `  contend rules check --prometheus http://prometheus:9090
-  contend rules check --prometheus http://prometheus:9090 --selector 'job="gateway"'
+  contend rules check --prometheus http://prometheus:9090 --since 6h
   contend rules check --prometheus http://prometheus:9090 -o json | jq .missing`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(output); err != nil {
 				return err
@@ -67,6 +69,7 @@ wants a quarter of an hour of history. It is said what that is, and how long it 
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVarP(&output, "output", "o", output, "`FORMAT` of the result: text or json")
+	completeFlag(cmd, "output", "text", "json")
 	f.add(cmd)
 	return cmd
 }
