@@ -228,6 +228,8 @@ func pathError(name string, err error) error {
 		return fmt.Errorf("interrupted before anything was written to it: %w", cause)
 	case strings.Contains(name, "://"):
 		return errors.New("expected a file, a directory or an http or https URL, saw a URL of another scheme")
+	case errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(name, "-"):
+		return fmt.Errorf("cannot open: %w; if it is a flag, give it before --", cause)
 	case errors.Is(err, fs.ErrNotExist) && looksLikeHost(name):
 		return fmt.Errorf("cannot open: %w; if it is a host, try http://%s", cause, withoutUser(name))
 	case errors.Is(err, fs.ErrPermission):

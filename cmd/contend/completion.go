@@ -34,7 +34,7 @@ flags, and their values: detectors, scenarios, signals, alerts, formats, files.
 		ValidArgs: shells,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(shells, args[0]) {
-				return fmt.Errorf("expected one shell of %s, saw %q; try contend completion bash", strings.Join(shells, ", "), args)
+				return fmt.Errorf("expected one shell of %s, saw %q; try contend completion bash", strings.Join(shells, ", "), strings.Join(args, " "))
 			}
 			return nil
 		},
@@ -66,19 +66,20 @@ func complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 
 // namedFlags are the flags that take a name of contend's own, in all commands.
 var namedFlags = map[string]cobra.CompletionFunc{
-	"detector": func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return detectorNames(), cobra.ShellCompDirectiveNoFileComp
+	"detector": func(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		before := begun[:strings.LastIndexByte(begun, ',')+1] // of a list
+		return starting(begun, before, detectorNames()), cobra.ShellCompDirectiveNoFileComp
 	},
 	"scenario": completeScenarios,
-	"signal": func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	"signal": func(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var out []cobra.Completion
 		for _, s := range series.Signals() {
 			out = append(out, cobra.CompletionWithDesc(s.Name+"=", s.Meaning))
 		}
-		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		return starting(begun, "", out), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	},
-	"set": func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return alertSettings(), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	"set": func(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return starting(begun, "", alertSettings()), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	},
 	"fail-on": cobra.FixedCompletions(severityNames(), cobra.ShellCompDirectiveNoFileComp),
 }
@@ -129,15 +130,16 @@ func completeDirs(*cobra.Command, []string, string) ([]cobra.Completion, cobra.S
 }
 
 // completePages completes the one argument of explain.
-func completePages(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func completePages(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return append(detectorNames(), cobra.CompletionWithDesc("signals", "the quantities that series are read for")), cobra.ShellCompDirectiveNoFileComp
+	pages := append(detectorNames(), cobra.CompletionWithDesc("signals", "the quantities that series are read for"))
+	return starting(begun, "", pages), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeScenarios completes one name of a scenario.
-func completeScenarios(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func completeScenarios(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -145,7 +147,18 @@ func completeScenarios(cmd *cobra.Command, args []string, _ string) ([]cobra.Com
 	for _, s := range scenarios.All() {
 		out = append(out, cobra.CompletionWithDesc(s.Name, s.Fault))
 	}
-	return out, cobra.ShellCompDirectiveNoFileComp
+	return starting(begun, "", out), cobra.ShellCompDirectiveNoFileComp
+}
+
+// starting are the words that go on from what is begun, each after before.
+func starting(begun, before string, words []cobra.Completion) []cobra.Completion {
+	var out []cobra.Completion
+	for _, word := range words {
+		if word = before + word; strings.HasPrefix(word, begun) {
+			out = append(out, word)
+		}
+	}
+	return out
 }
 
 func detectorNames() []cobra.Completion {

@@ -138,7 +138,7 @@ func findScenario(name string) (play.Scenario, error) {
 		}
 		names = append(names, s.Name)
 	}
-	return play.Scenario{}, fmt.Errorf("unknown scenario %q; expected one of %s", name, strings.Join(names, ", "))
+	return play.Scenario{}, fmt.Errorf("unknown scenario %q; expected one of %s", name, strings.Join(series.Nearest(name, names), ", "))
 }
 
 // demoTaskCommand is what the demo starts this binary again with. Nobody calls

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -25,19 +26,26 @@ are read for, with their units: the names that --signal and contend.yaml take.`,
   contend explain telemetryblock
   contend explain signals`,
 		ValidArgsFunction: completePages,
-		Args:              cobra.MaximumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("expected one detector, signals or nothing, saw %d arguments", len(args))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return listDetectors(cmd.OutOrStdout(), all.Detectors())
 			}
-			if args[0] == "signals" {
+			if strings.EqualFold(args[0], "signals") {
 				return listSignals(cmd.OutOrStdout(), series.Signals())
 			}
 			d, err := findDetector(args[0], all.Detectors())
 			if err != nil {
 				return err
 			}
-			return written(fmt.Fprintln(cmd.OutOrStdout(), strings.TrimSpace(d.Doc)))
+			stdout := cmd.OutOrStdout()
+			width := min(cmp.Or(terminalWidth(stdout), usualWidth), usualWidth)
+			return written(io.WriteString(stdout, markdownText(d.Doc, width, useColor(stdout))))
 		},
 	}
 }

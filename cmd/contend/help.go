@@ -41,6 +41,40 @@ func usage(cmd *cobra.Command) error {
 	return written(fmt.Fprint(cmd.OutOrStdout(), b.String()))
 }
 
+// helpCommand is cobra's, but one that it does not know is an error.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND]",
+		Short:   "Say what a command does",
+		Example: "  contend help rules generate",
+		Hidden:  true, // --help does the same
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			about, _, err := cmd.Root().Find(args)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var out []cobra.Completion
+			for _, sub := range about.Commands() {
+				if sub.IsAvailableCommand() {
+					out = append(out, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+				}
+			}
+			return starting(begun, "", out), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return err
+			}
+			if err := noCommand(about, rest); err != nil {
+				return err
+			}
+			about.InitDefaultHelpFlag() // to be among its flags
+			return about.Help()
+		},
+	}
+}
+
 // group is a command that only has others.
 func group(cmd *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	cmd.Args = noCommand
@@ -81,8 +115,13 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("expected no argument, only flags, saw %q", ingest.DisplayName(args[0]))
 }
 
-// flagError says of a flag that there is none of that name which is most like it.
+// flagError says of a flag without its value what that is, and of one that there is
+// not which is most like it.
 func flagError(cmd *cobra.Command, err error) error {
+	if empty, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		value, _ := pflag.UnquoteUsage(empty.GetFlag())
+		return fmt.Errorf("expected --%s %s, saw no value", empty.GetFlag().Name, value)
+	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok || unknown.GetSpecifiedShortnames() != "" {
 		return err

@@ -112,13 +112,7 @@ lock, pool or dependency, the function that waits, and who holds it up.`,
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetUsageFunc(usage)
 	root.SetFlagErrorFunc(flagError)
-	root.InitDefaultHelpCmd()
-	for _, cmd := range root.Commands() {
-		if cmd.Name() == "help" {
-			cmd.Hidden = true // --help does the same
-			cmd.Example = "  contend help analyze"
-		}
-	}
+	root.SetHelpCommand(helpCommand())
 	addCompletions(root)
 	return root
 }
