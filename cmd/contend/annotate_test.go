@@ -215,7 +215,16 @@ func FuzzAnnotate(f *testing.F) {
 			if err != nil {
 				f.Fatal(err)
 			}
+			p, err := profile.ParseData(data)
+			if err != nil {
+				f.Fatal(err)
+			}
+			var b bytes.Buffer // not compressed: few changes of a gzip file unpack
+			if err := p.WriteUncompressed(&b); err != nil {
+				f.Fatal(err)
+			}
 			f.Add(data)
+			f.Add(b.Bytes())
 		}
 	}
 	f.Add([]byte("goroutine 1 [running]:\n"))
