@@ -115,7 +115,7 @@ or above --fail-on was found (1 outranks 3).`,
 	flags.BoolVar(&f.labels, "labels", false, "show the values of profiler labels, which can hold secrets")
 	flags.Var(&f.maxBytes, "max-bytes", "limit what one input may unpack to, as 500MB or 2GiB (default 8GiB of text, 512MiB of protobuf)")
 	flags.Var(&f.seconds, "seconds", "sample block and mutex profiles of a URL over `N` seconds, 1 to 300")
-	completeFlag(cmd, "output", "text", "json")
+	completeFlag(cmd, "output", "text", "json", "html")
 	f.series.add(cmd)
 	flags.StringVar(&f.httpConfig, "http.config.file", "", "`FILE` with TLS and credentials for URLs, in the format of promtool")
 	return cmd
