@@ -97,7 +97,7 @@ func countGoroutines(b *ingest.Bundle) census {
 	for _, p := range b.Processes() {
 		var snaps []*stacks.Snapshot
 		for _, s := range p.Snapshots {
-			if !s.Growth && s.Format != stacks.Leak && s.Format != stacks.Wallclock {
+			if !s.Growth && s.Format != stacks.Leak && !s.SharesOnly() {
 				snaps = append(snaps, s)
 			}
 		}

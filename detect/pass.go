@@ -158,6 +158,8 @@ func (v *View) Count(f *Finding, n float64, events int64) {
 	switch {
 	case v.Unit == Contentions:
 		f.Blocked, f.Total = float64(events), float64(v.Events)
+	case v.Unit == Samples:
+		f.Blocked, f.Total = n, v.InFlight // which are no requests
 	case v.Kind == Waits:
 		f.Blocked, f.Total = round1(n), round1(v.InFlight)
 		if v.ByRequest {

@@ -353,7 +353,9 @@ func inputsOf(proc *ingest.Process, name string, p *Pass) []Input {
 		case stacks.Leak:
 			in.Kind = "goroutineleak"
 		}
-		in.Goroutines = &GoroutineCounts{Declared: s.Loss.Declared, Read: s.Loss.Read, Lost: s.Loss.Lost}
+		if !s.Summed {
+			in.Goroutines = &GoroutineCounts{Declared: s.Loss.Declared, Read: s.Loss.Read, Lost: s.Loss.Lost}
+		}
 		switch {
 		case s.Growth:
 			in.Use = "growth over its seconds"

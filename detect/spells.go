@@ -144,7 +144,7 @@ func (v *SeriesView) Values(instance string, signals ...string) [][]float64 {
 
 // Moments are the snapshots of the format that shares are read from, in time order.
 func (p *Pass) Moments() []*View {
-	if p.Stacks == nil || p.Stacks.Snapshot.Format == stacks.Wallclock {
+	if p.Stacks == nil || p.Stacks.Snapshot.SharesOnly() {
 		return nil
 	}
 	var out []*View

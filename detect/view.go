@@ -134,7 +134,7 @@ func SnapshotView(s *stacks.Snapshot, opt Options) *View {
 		v.Crowds = append(v.Crowds, c)
 	}
 	v.finish()
-	if s.Format == stacks.Wallclock {
+	if s.SharesOnly() {
 		v.Cumulative = true
 		v.Unit = Samples
 	}

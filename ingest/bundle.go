@@ -70,8 +70,9 @@ type Unused struct {
 	Name, Reason string
 }
 
-// add appends what another bundle has, in its order.
-func (b *Bundle) add(o *Bundle) {
+// Add appends what another bundle has, in its order, but for series: those are
+// read once, for the whole.
+func (b *Bundle) Add(o *Bundle) {
 	b.Snapshots = append(b.Snapshots, o.Snapshots...)
 	b.Waits = append(b.Waits, o.Waits...)
 	b.Failures = append(b.Failures, o.Failures...)

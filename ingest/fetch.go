@@ -2,8 +2,10 @@ package ingest
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -155,7 +157,7 @@ func (l *loader) loadHost(ctx context.Context, b *Bundle, arg, base *url.URL) {
 	b.addReading(first, origin)
 	wg.Wait()
 	for i := range parts {
-		b.add(&parts[i])
+		b.Add(&parts[i])
 	}
 	if err := sleep(ctx, time.Until(start.Add(l.window))); err != nil {
 		return
@@ -266,13 +268,13 @@ func (l *loader) fetch(ctx context.Context, u *url.URL, name string, sampling ti
 	req.Header.Set("User-Agent", "contend")
 	resp, err := l.http.Do(req)
 	if err != nil {
-		return &reading{}, requestError(ctx, u, wanted(u), err)
+		return &reading{}, requestError(ctx, u, wanted(u), "", err)
 	}
 	defer resp.Body.Close()
 	patience.Stop()
 	now := time.Now().UTC()
 	if resp.StatusCode != http.StatusOK {
-		return &reading{}, newStatusError(resp, u, wanted(u), sent)
+		return &reading{}, newStatusError(resp, u, wanted(u), "", sent)
 	}
 	body := &countingReader{r: resp.Body}
 	r, err = l.read(name, body)
@@ -349,21 +351,23 @@ func statusOf(err error) int {
 const sendQuit = "send it SIGQUIT, which ends it, and give its output"
 
 // newStatusError is for an answer other than 200 from u, or from where that
-// redirects to, where want was expected.
-func newStatusError(resp *http.Response, u *url.URL, want string, sent *secret.Sent) error {
+// redirects to, where want was expected. other is Request.Try.
+func newStatusError(resp *http.Response, u *url.URL, want, other string, sent *secret.Sent) error {
 	code := resp.StatusCode
 	saw := fmt.Sprintf("expected %s, saw %d %s", want, code, http.StatusText(code))
 	said := firstLine(resp, sent)
 	if said != "" {
 		saw += " (" + said + ")"
 	}
-	try := "see the service's log, or " + sendQuit
+	try := cmp.Or(other, "see the service's log, or "+sendQuit)
 	switch {
+	case strings.Contains(said, "no org id"): // Mimir, Loki, Tempo and Pyroscope, with 401
+		try = "give the tenant as X-Scope-OrgID under http_headers in --http.config.file"
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		try = "give credentials with --http.config.file"
 	case code == http.StatusNotFound && want == metrics:
 		try = "check host, port and path"
-	case code == http.StatusNotFound:
+	case code == http.StatusNotFound && other == "":
 		try = `check host, port and path, and that the service has import _ "net/http/pprof"`
 	case strings.Contains(said, "HTTPS server"):
 		try = "https:// in place of http://"
@@ -379,11 +383,13 @@ func newStatusError(resp *http.Response, u *url.URL, want string, sent *secret.S
 	return &statusError{code, saw + "; try: " + try}
 }
 
-// firstLine is how a server explains its status in plain text, "" where it
-// sends HTML or the like. sent is not shown again.
+// firstLine is how a server explains its status in plain text or in the message
+// of a JSON object (https://connectrpc.com/docs/protocol#error-end-stream), ""
+// where it sends HTML or the like. sent is not shown again.
 func firstLine(resp *http.Response, sent *secret.Sent) string {
 	kind := resp.Header.Get("Content-Type")
-	if kind != "" && !strings.HasPrefix(kind, "text/plain") {
+	isJSON := strings.HasPrefix(kind, "application/json")
+	if kind != "" && !isJSON && !strings.HasPrefix(kind, "text/plain") {
 		return ""
 	}
 	const (
@@ -392,7 +398,15 @@ func firstLine(resp *http.Response, sent *secret.Sent) string {
 		// would not be known.
 		looked = 64 << 10
 	)
-	line, _ := bufio.NewReader(io.LimitReader(resp.Body, looked)).ReadString('\n')
+	body := io.LimitReader(resp.Body, looked)
+	var line string
+	if isJSON {
+		var said struct{ Message string }
+		_ = json.NewDecoder(body).Decode(&said) // another JSON says nothing
+		line, _, _ = strings.Cut(said.Message, "\n")
+	} else {
+		line, _ = bufio.NewReader(body).ReadString('\n')
+	}
 	line = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return -1
@@ -408,7 +422,8 @@ func firstLine(resp *http.Response, sent *secret.Sent) string {
 
 // requestError says why there was no answer from u, where want was expected. The
 // URL that net/http puts before its errors is dropped: it may hold credentials.
-func requestError(ctx context.Context, u *url.URL, want string, err error) error {
+// other is Request.Try.
+func requestError(ctx context.Context, u *url.URL, want, other string, err error) error {
 	if ue, ok := errors.AsType[*url.Error](err); ok {
 		err = ue.Err
 	}
@@ -420,7 +435,7 @@ func requestError(ctx context.Context, u *url.URL, want string, err error) error
 	hungUp := errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	switch {
 	case timedOut(cause):
-		return fmt.Errorf("expected %s, saw no answer in time; the process may be too busy to answer: try again, or "+sendQuit, want)
+		return fmt.Errorf("expected %s, saw no answer in time; %s", want, cmp.Or(other, "the process may be too busy to answer: try again, or "+sendQuit))
 	case cause != nil:
 		return fmt.Errorf("interrupted: %w", cause)
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -2,10 +2,12 @@ package ingest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -16,13 +18,16 @@ import (
 	"github.com/contend/contend/ingest/secret"
 )
 
-// Request is one GET that Get makes.
+// Request is one request that Get makes.
 type Request struct {
 	URL      *url.URL
 	Want     string        // what errors say was expected: "metrics", "a block profile"
+	Try      string        // what they say to try where the server cannot; "" for what helps with a process's own handlers
 	Accept   string        // the header, "" for none
 	MaxBytes int64         // of the answer, unpacked
 	Timeout  time.Duration // for the whole answer
+	Body     []byte        // what is sent as a POST; nil for a GET
+	Header   http.Header   // more fields, such as the body's Content-Type
 }
 
 // Get reads a whole answer and its content type. An answer other than 200, one
@@ -37,10 +42,15 @@ func Get(ctx context.Context, client *http.Client, r Request) (data []byte, cont
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, errTimeout)
 	defer cancel()
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaderField: sent.AddHeader})
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL.String(), nil)
+	method := http.MethodGet
+	if r.Body != nil {
+		method = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(ctx, method, r.URL.String(), bytes.NewReader(r.Body))
 	if err != nil {
 		return nil, "", errors.New("expected a URL such as http://HOST:PORT, saw one that cannot be requested")
 	}
+	maps.Copy(req.Header, r.Header)
 	req.Header.Set("User-Agent", "contend")
 	if r.Accept != "" {
 		req.Header.Set("Accept", r.Accept)
@@ -50,11 +60,11 @@ func Get(ctx context.Context, client *http.Client, r Request) (data []byte, cont
 	}
 	resp, err := secret.WithoutReferer(client).Do(req)
 	if err != nil {
-		return nil, "", requestError(ctx, r.URL, r.Want, err)
+		return nil, "", requestError(ctx, r.URL, r.Want, r.Try, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, "", newStatusError(resp, r.URL, r.Want, sent)
+		return nil, "", newStatusError(resp, r.URL, r.Want, r.Try, sent)
 	}
 	data, err = io.ReadAll(io.LimitReader(resp.Body, r.MaxBytes+1))
 	switch {
@@ -76,13 +86,13 @@ func StatusOf(err error) int { return statusOf(err) }
 
 // ParseProfile parses a pprof protobuf, gzipped or not, within the limits of
 // Load: one that would take the parser out of all proportion to its size is
-// refused. want is what errors say was expected, as in Request.
-func ParseProfile(data []byte, want string) (*profile.Profile, error) {
+// refused. want and try are what errors say, as in Request.
+func ParseProfile(data []byte, want, try string) (*profile.Profile, error) {
 	in := &source{r: bytes.NewReader(data), limit: defaultMaxProfile}
 	if kind, saw, err := in.describe(); err != nil {
 		return nil, err
 	} else if kind != proto {
-		return nil, otherAnswer(want, saw)
+		return nil, otherAnswer(want, saw, try)
 	}
 	unpacked, err := in.all(defaultMaxProfile)
 	if errors.Is(in.err, errTooLarge) {
@@ -104,7 +114,7 @@ func CheckDump(data []byte) error {
 	if err != nil {
 		return err
 	}
-	return otherAnswer("a goroutine dump", saw)
+	return otherAnswer("a goroutine dump", saw, "")
 }
 
 // describe is what an input holds, also in words.
@@ -131,6 +141,6 @@ func (s *source) describe() (kind content, saw string, err error) {
 	return kind, "other text", nil
 }
 
-func otherAnswer(want, saw string) error {
-	return fmt.Errorf("expected %s, saw %s; check that net/http/pprof answers at that address, and give credentials with --http.config.file if it asks for them", want, saw)
+func otherAnswer(want, saw, try string) error {
+	return fmt.Errorf("expected %s, saw %s; %s", want, saw, cmp.Or(try, "check that net/http/pprof answers at that address, and give credentials with --http.config.file if it asks for them"))
 }

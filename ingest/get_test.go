@@ -72,7 +72,7 @@ func TestGet(t *testing.T) {
 func TestParseProfile(t *testing.T) {
 	t.Parallel()
 	packed := lookup(t, "goroutine", 0)
-	p, err := ParseProfile(packed, "a profile")
+	p, err := ParseProfile(packed, "a profile", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestParseProfile(t *testing.T) {
 	if err := p.WriteUncompressed(&plain); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := ParseProfile(plain.Bytes(), "a profile"); err != nil || len(again.Sample) != len(p.Sample) {
+	if again, err := ParseProfile(plain.Bytes(), "a profile", ""); err != nil || len(again.Sample) != len(p.Sample) {
 		t.Errorf("without gzip: %v", err)
 	}
 	const try = "; check that net/http/pprof answers at that address, and give credentials with --http.config.file if it asks for them"
@@ -100,7 +100,7 @@ func TestParseProfile(t *testing.T) {
 		{"cut off", packed[:len(packed)/2], "expected a whole gzip file, saw one that is cut off or damaged | take it again"},
 		{"a bomb", gz(bytes.Repeat([]byte{fieldSample<<3 | 2, 0}, maxParsed/messageMemory+1)), "expected a pprof profile as a process writes it, saw one that would take more than"},
 	} {
-		p, err := ParseProfile(tt.data, "a mutex profile")
+		p, err := ParseProfile(tt.data, "a mutex profile", "")
 		if err == nil || p != nil {
 			t.Errorf("%s: no error", tt.name)
 			continue

@@ -134,7 +134,7 @@ func (l *loader) load(ctx context.Context, args []string) *Bundle {
 	fetches.Wait()
 	b := &Bundle{}
 	for _, p := range parts {
-		b.add(p)
+		b.Add(p)
 	}
 	if len(b.Read)+len(b.scrapes) > 0 {
 		b.Samples = l.samples

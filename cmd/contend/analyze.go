@@ -39,6 +39,7 @@ type analyzeFlags struct {
 	labels     bool
 	expect     multiple
 	series     seriesFlags
+	pyroscope  pyroscopeFlags
 }
 
 func analyzeCommand() *cobra.Command {
@@ -76,6 +77,12 @@ With --prometheus series come from a server: contend finds the metrics of the
 usual libraries by itself, says which it found and how to switch on what is
 missing, and compares each instance with its own past.
 
+With --pyroscope profiles come from a Pyroscope server, merged over --since for
+each process that matches --selector: goroutines as the mean of its snapshots,
+waits as the mean over that time. With both servers, --selector may be given
+twice: matchers in braces are of profiles then, those without of series. A
+tenant is X-Scope-OrgID under http_headers in --http.config.file.
+
 Limits on what one input may unpack to: 8 GiB of text, which is streamed, and
 512 MiB of protobuf, which is held in memory. --max-bytes changes both. A
 protobuf that would take more than 1 GiB of memory is refused. Text takes memory
@@ -93,9 +100,10 @@ or above --fail-on was found (1 outranks 3).`,
   contend analyze --base healthy.pb.gz sick.pb.gz
   contend analyze --prometheus http://localhost:9090 --since 2h
   contend analyze -o html bundle/ > report.html
+  contend analyze --pyroscope http://localhost:4040 --since 10m
   contend analyze -o json --fail-on critical bundle/`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 && f.series.prometheus == "" {
+			if len(args) == 0 && f.series.prometheus == "" && f.pyroscope.server == "" {
 				return errors.New("expected a file, a directory, a URL or - (standard input), saw no argument; try contend analyze http://localhost:6060")
 			}
 			return nil
@@ -115,9 +123,10 @@ or above --fail-on was found (1 outranks 3).`,
 	flags.BoolVar(&f.labels, "labels", false, "show the values of profiler labels, which can hold secrets")
 	flags.Var(&f.maxBytes, "max-bytes", "limit what one input may unpack to, as 500MB or 2GiB (default 8GiB of text, 512MiB of protobuf)")
 	flags.Var(&f.seconds, "seconds", "sample block and mutex profiles of a URL over `N` seconds, 1 to 300")
-	completeFlag(cmd, "output", "text", "json", "html")
+	f.pyroscope.add(cmd)
 	f.series.add(cmd)
 	flags.StringVar(&f.httpConfig, "http.config.file", "", "`FILE` with TLS and credentials for URLs, in the format of promtool")
+	completeFlag(cmd, "output", "text", "json", "html")
 	return cmd
 }
 
@@ -152,7 +161,7 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	if cmd.Flags().Changed("detector") && len(f.detectors) == 0 {
 		f.detectors = []string{""}
 	}
-	if err := cmp.Or(f.check(args), f.series.check(cmd)); err != nil {
+	if err := cmp.Or(f.check(args), f.series.check(cmd), f.pyroscope.check(cmd)); err != nil {
 		return err
 	}
 	var client *http.Client
@@ -182,6 +191,9 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	}
 	bundle := load(args)
 	warnOfServers(bundle)
+	if err := f.pyroscope.read(ctx, bundle, &f.series, client, steps.begin); err != nil {
+		return err
+	}
 	if err := f.series.read(ctx, bundle, client, steps.begin); err != nil {
 		return err
 	}

@@ -161,6 +161,8 @@ type demoRunFlags struct {
 	bundle, output string
 	force          bool
 	seed           uint64
+	pyroscope      string
+	remote         bool
 }
 
 func demoRunCommand() *cobra.Command {
@@ -170,6 +172,10 @@ func demoRunCommand() *cobra.Command {
 		Short: "Play one scenario, watch it, and print what contend finds",
 		Long: `Run plays a scenario with a live view, records profiles and series as it goes,
 analyses them as contend analyze does, and prints the verdict.
+
+With --pyroscope its tasks push goroutine, block and mutex profiles with
+pyroscope-go once a second, with the labels service_name and instance; contend
+analyze --pyroscope reads them back.
 
 It needs some two cores and 1 GB of memory, listens on loopback only, and leaves
 nothing behind but the bundle, where one is asked for. Ctrl-C ends it early; the
@@ -194,6 +200,8 @@ was too slow for the result to say anything; 2 wrong usage.`,
 	flags.StringVar(&f.bundle, "bundle", "", "keep the bundle in `DIR`, new or empty")
 	flags.BoolVar(&f.force, "force", false, "replace what is in the bundle's directory")
 	flags.Uint64Var(&f.seed, "seed", f.seed, "`NUMBER` that arrivals and losses follow from")
+	flags.StringVar(&f.pyroscope, "pyroscope", "", "let the tasks push their profiles to the Pyroscope server at `URL` on this machine")
+	flags.BoolVar(&f.remote, "remote", false, "let --pyroscope be another machine")
 	flags.StringVarP(&f.output, "output", "o", f.output, "`FORMAT` of the report: text or json")
 	completeFlag(cmd, "output", "text", "json")
 	return cmd
@@ -210,6 +218,9 @@ func demoRun(cmd *cobra.Command, name string, f *demoRunFlags) error {
 	if cmd.Flags().Changed("bundle") && f.bundle == "" {
 		return errors.New("expected a directory for --bundle, saw none; check the variable it comes from")
 	}
+	if err := f.checkPyroscope(cmd); err != nil {
+		return err
+	}
 	// Caught until nothing is left to clear away, however often they come.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -223,7 +234,7 @@ func demoRun(cmd *cobra.Command, name string, f *demoRunFlags) error {
 		dir = filepath.Join(temporary, sc.Name)
 	}
 	view := newLiveView(cmd.ErrOrStderr())
-	out, kept, err := playScenario(ctx, sc, playOptions{Out: dir, Force: f.force, Seed: f.seed, Show: view.show})
+	out, kept, err := playScenario(ctx, sc, playOptions{Out: dir, Force: f.force, Seed: f.seed, Pyroscope: f.pyroscope, Show: view.show})
 	view.clear()
 	if err != nil {
 		if f.bundle != "" && kept {
@@ -304,6 +315,8 @@ type playOptions struct {
 	Small bool // keep of the metrics those that detectors read, and compress them
 	Seed  uint64
 	Show  func(play.State)
+
+	Pyroscope string // URL of a server that tasks push to; "": none
 }
 
 // playScenario plays a scenario and records its bundle. kept says that there is
@@ -335,7 +348,7 @@ func playScenario(ctx context.Context, sc play.Scenario, o playOptions) (out pla
 		return play.Outcome{}, false, err
 	}
 	keep := &recorder{Recorder: r}
-	out, err = play.Run(ctx, sc, play.Options{Command: []string{binary, "demo", "task"}, Seed: o.Seed, Recorder: keep, Show: o.Show})
+	out, err = play.Run(ctx, sc, play.Options{Command: []string{binary, "demo", "task"}, Seed: o.Seed, Pyroscope: o.Pyroscope, Recorder: keep, Show: o.Show})
 	return out, keep.kept, err
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -21,7 +23,7 @@ import (
 // seriesFlags are the flags of the commands that look at Prometheus series.
 type seriesFlags struct {
 	prometheus string
-	selector   string
+	selector   selectors
 	since      span
 	until      moment
 	signals    []string
@@ -46,7 +48,7 @@ func (f *seriesFlags) add(cmd *cobra.Command) {
 	f.factor = number{least: 1, most: 10_000, want: "how many times faster than the clock, 1 to 10000"}
 	flags := cmd.Flags()
 	flags.StringVar(&f.prometheus, "prometheus", "", "ask the Prometheus-compatible API at `URL` for series (Thanos, Mimir, Cortex, VictoriaMetrics too)")
-	flags.StringVar(&f.selector, "selector", "", "look at the series that match `MATCHERS`, such as 'job=\"gateway\"' (default all jobs)")
+	flags.Var(&f.selector, "selector", "look at the series that match `MATCHERS`, such as 'job=\"gateway\"' (default all jobs)")
 	flags.Var(&f.since, "since", "look at the last `DURATION` of series, as 2h or 30m (default 1h of a server, all of a file)")
 	flags.Var(&f.until, "until", "end at `TIME`, as 2026-11-12T09:30:00Z (default now, or the end of a file)")
 	flags.StringArrayVar(&f.signals, "signal", nil, "take PromQL for a signal that is not found by itself, `NAME=PROMQL`, by job and instance (repeatable)")
@@ -59,8 +61,10 @@ func (f *seriesFlags) check(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("prometheus") && f.prometheus == "" {
 		return errors.New("expected a URL for --prometheus, such as http://localhost:9090, saw none")
 	}
-	if err := series.CheckSelector(f.selector); err != nil {
-		return fmt.Errorf("--selector: %w", err)
+	for _, text := range []string{f.selector.bare, f.selector.braced} {
+		if err := series.CheckSelector(text); err != nil {
+			return fmt.Errorf("--selector: %w", err)
+		}
 	}
 	if f.prometheus != "" {
 		if _, err := promapi.New(f.prometheus, http.DefaultClient, promapi.Options{}); err != nil {
@@ -106,9 +110,9 @@ func (f *seriesFlags) read(ctx context.Context, b *ingest.Bundle, client *http.C
 // collect is which series are looked at, of the flags and contend.yaml: flags win.
 func (f *seriesFlags) collect() series.CollectOptions {
 	opt := series.CollectOptions{
-		Selector: f.selector, HealthRoutes: f.mapping.HealthRoutes, Factor: float64(f.factor.value), Overrides: map[string]string{},
+		Selector: f.selector.ofSeries(), HealthRoutes: f.mapping.HealthRoutes, Factor: float64(f.factor.value), Overrides: map[string]string{},
 	}
-	if f.selector == "" {
+	if opt.Selector == "" {
 		opt.Selector = f.mapping.Selector
 	}
 	maps.Copy(opt.Overrides, f.mapping.Signals)
@@ -127,6 +131,27 @@ func (f *seriesFlags) loadConfig() (series.Config, error) {
 	f.configFile = path
 	return series.LoadConfig(path)
 }
+
+// selectors is the flag --selector. Series and profiles of one service have other
+// labels (job here, service_name there), so it may be given twice: matchers in
+// braces are of profiles then, those without of series. One alone is of both.
+type selectors struct{ bare, braced string }
+
+func (s *selectors) String() string { return cmp.Or(s.bare, s.braced) }
+
+func (s *selectors) Set(text string) error {
+	if strings.HasPrefix(strings.TrimSpace(text), "{") {
+		s.braced = text
+	} else {
+		s.bare = text
+	}
+	return nil
+}
+
+func (s *selectors) Type() string { return "matchers" }
+
+func (s *selectors) ofSeries() string   { return cmp.Or(s.bare, s.braced) }
+func (s *selectors) ofProfiles() string { return cmp.Or(s.braced, s.bare) }
 
 // span is a flag of a duration as Prometheus writes it.
 type span struct{ d time.Duration }

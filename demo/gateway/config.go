@@ -17,6 +17,7 @@ type Config struct {
 	Pool        int              // connections of the database pool; 0: no database is asked
 	Upstream    string           // URL of a real upstream; "": a timer stands for it
 	Hold        int              // bytes held, and touched, for each request in progress and each open connection, as buffers are
+	Pyroscope   string           // URL of a Pyroscope server that the process pushes its profiles to; "": none
 	Streams     bool             // serve /stream: server-sent events on long-lived connections
 	Faults      Faults           // in force from the start
 }

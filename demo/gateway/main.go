@@ -68,6 +68,9 @@ func run(stdin io.Reader, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := pushProfiles(cfg); err != nil {
+		return err
+	}
 	if err := json.NewEncoder(stdout).Encode(t.addresses); err != nil {
 		return fmt.Errorf("print the task's addresses: %w", err)
 	}

@@ -17,10 +17,11 @@ import (
 
 // Options are of one run of a scenario.
 type Options struct {
-	Command  []string // argv that starts a task: this binary, "demo", "task"
-	Seed     uint64   // of arrivals and of the lossy path
-	Recorder Recorder
-	Show     func(State) // called about four times a second, never at once with itself; nil: nobody looks
+	Command   []string // argv that starts a task: this binary, "demo", "task"
+	Seed      uint64   // of arrivals and of the lossy path
+	Pyroscope string   // URL of a Pyroscope server that the tasks push their profiles to; "": none
+	Recorder  Recorder
+	Show      func(State) // called about four times a second, never at once with itself; nil: nobody looks
 }
 
 // Scrape is the interval at which the demo is scraped, 15 s of what it imitates

@@ -141,7 +141,7 @@ func (s *Stage) build(ctx context.Context, o Options, r *run) error {
 	cfg.Command = o.Command
 	cfg.Task = func(name string) gateway.Config {
 		g := sc.Gateway
-		g.Name = name
+		g.Name, g.Pyroscope = name, o.Pyroscope
 		return g
 	}
 	cfg.Changed = s.balancer.SetTasks

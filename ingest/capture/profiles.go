@@ -154,7 +154,7 @@ func (s server) profile(ctx context.Context, kind string) ([]byte, *profile.Prof
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := ingest.ParseProfile(data, want)
+	p, err := ingest.ParseProfile(data, want, "")
 	if err != nil {
 		return nil, nil, err
 	}

@@ -35,6 +35,7 @@ type Snapshot struct {
 	Taken    time.Time // zero where the input does not say
 	Crash    string    // the message that the process died with ("fatal error: all goroutines are asleep - deadlock!"); "" for a dump or a signal
 	Growth   bool      // counts are a difference between two moments and can be negative (?seconds=N)
+	Summed   bool      // counts are a sum over an unknown number of snapshots, so shares only
 	Groups   []*Group  // largest first, then by first appearance
 	Loss     Loss
 	Warnings []string // what could not be read, each with a line number where there is one
@@ -43,6 +44,10 @@ type Snapshot struct {
 // HasStates reports whether each goroutine's scheduler state is known
 // (running, runnable, or its wait reason), rather than read off its frames.
 func (s *Snapshot) HasStates() bool { return s.Format == Debug2 || s.Format == Traceback }
+
+// SharesOnly reports whether the counts are no numbers of goroutines, and tell
+// shares only.
+func (s *Snapshot) SharesOnly() bool { return s.Format == Wallclock || s.Summed }
 
 // Group is the goroutines that share a stack, a state and a creator.
 type Group struct {
