@@ -56,7 +56,7 @@ func (v *View) shares() map[string]float64 {
 func BudgetOf(now, before, block *View) []Share {
 	var out []Share
 	var nowShares, beforeShares, blockShares map[string]float64
-	if now != nil {
+	if now != nil && now.Unit != Samples {
 		nowShares = now.shares()
 	}
 	if before != nil {

@@ -340,6 +340,8 @@ func nothing(passes []*Pass, findings []Finding) string {
 		switch {
 		case v.Kind == Waits && v.Cumulative:
 			looked = append(looked, name+fmt.Sprintf("%s waits since the process began, none material", Thousands(float64(v.Events))))
+		case v.Unit == Samples:
+			looked = append(looked, name+fmt.Sprintf("shares of goroutines in %s, none material", v.Name))
 		case v.Kind == Waits:
 			looked = append(looked, name+fmt.Sprintf("on average %s waiting %s over %.1f s", Thousands(round1(v.InFlight)), v.Unit, v.Window.Seconds()))
 		case p.instance != "" && p.Process != "" && v.Snapshot.Crash == "":

@@ -68,8 +68,8 @@ type View struct {
 	ByRequest  bool     // shares are of requests, else of goroutines that are not parked
 	Crowds     []*Crowd // largest first
 	InFlight   float64  // what shares are of, in the measure of Crowd.N
-	Requests   float64  // goroutines under handlers, those that wait for their own client left out
-	Goroutines float64  // all
+	Requests   float64  // goroutines under handlers, those that wait for their own client left out; 0 where there are shares only
+	Goroutines float64  // all; 0 where there are shares only
 	Events     int64    // contentions, all
 	Snapshot   *stacks.Snapshot
 	atRest     float64 // in scope, in waits of which only the operation is known
@@ -137,6 +137,7 @@ func SnapshotView(s *stacks.Snapshot, opt Options) *View {
 	if s.SharesOnly() {
 		v.Cumulative = true
 		v.Unit = Samples
+		v.Requests, v.Goroutines = 0, 0 // not known
 	}
 	return v
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/contend/contend/detect/all"
 	"github.com/contend/contend/detect/report"
 	"github.com/contend/contend/ingest"
+	"github.com/contend/contend/ingest/pyroscope"
 	"github.com/contend/contend/ingest/stacks"
 )
 
@@ -191,7 +192,7 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	}
 	bundle := load(args)
 	warnOfServers(bundle)
-	if err := f.pyroscope.read(ctx, bundle, &f.series, client, steps.begin); err != nil {
+	if err := f.pyroscope.read(ctx, bundle, &f.series, pyroscope.Options{HTTP: client, MaxBytes: int64(f.maxBytes), Progress: steps.begin}); err != nil {
 		return err
 	}
 	if err := f.series.read(ctx, bundle, client, steps.begin); err != nil {

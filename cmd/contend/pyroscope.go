@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -44,11 +43,11 @@ func (f *pyroscopeFlags) check(cmd *cobra.Command) error {
 }
 
 // read adds the server's profiles to a bundle.
-func (f *pyroscopeFlags) read(ctx context.Context, b *ingest.Bundle, s *seriesFlags, client *http.Client, progress func(string)) error {
+func (f *pyroscopeFlags) read(ctx context.Context, b *ingest.Bundle, s *seriesFlags, opt pyroscope.Options) error {
 	if f.server == "" {
 		return nil
 	}
-	q, err := pyroscope.New(f.server, pyroscope.Options{HTTP: client, Progress: progress})
+	q, err := pyroscope.New(f.server, opt)
 	if err != nil {
 		return fmt.Errorf("--pyroscope: %w", err)
 	}

@@ -225,7 +225,7 @@ func crowd(v *detect.View, g *detect.WaitFor, cycle []edge) (waiters, inScope fl
 }
 
 func requests(v *detect.View, inScope float64) int64 {
-	if !v.ByRequest {
+	if !v.ByRequest || v.Unit == detect.Samples {
 		return 0
 	}
 	return int64(inScope)

@@ -82,6 +82,10 @@ func run(p *detect.Pass) error {
 		return nil
 	}
 	v := p.Stacks
+	if v.Unit == detect.Samples {
+		p.RuleOut("shares of goroutines do not say how many are parked")
+		return nil
+	}
 	found := places(v, false)
 	before := map[string]*place{}
 	if p.Earlier != nil {

@@ -174,9 +174,6 @@ func (q *Querier) processes(ctx context.Context, typeID, selector string, query 
 			break
 		}
 	}
-	if len(by) == 1 {
-		b.Warnings = append(b.Warnings, fmt.Sprintf("%s: no label tells processes apart (none of %s): numbers are means of all that match %s; set the tag instance in pyroscope-go", q.name, strings.Join(instanceLabels, ", "), selector))
-	}
 	step := max(shortestStep, query.End.Sub(query.Start)/maxSteps)
 	found, err := q.selectSeries(ctx, typeID, selector, w, by, step)
 	if err != nil && ctx.Err() == nil {
@@ -193,6 +190,9 @@ func (q *Querier) processes(ctx context.Context, typeID, selector string, query 
 	}
 	if len(all) == 0 {
 		return nil, q.noProfiles(ctx, selector, query)
+	}
+	if len(by) == 1 {
+		b.Warnings = append(b.Warnings, fmt.Sprintf("%s: no label tells processes apart (none of %s): numbers are means of all that match %s; set the tag instance in pyroscope-go", q.name, strings.Join(instanceLabels, ", "), selector))
 	}
 	slices.SortFunc(all, func(x, y process) int {
 		return cmp.Or(cmp.Compare(y.size, x.size), cmp.Compare(x.selector, y.selector))

@@ -14,7 +14,7 @@ import (
 
 // fetch adds a process's merged profile of a sort to a bundle.
 func (q *Querier) fetch(ctx context.Context, p *process, s *sort, types []profileType, query Query, b *ingest.Bundle) {
-	name := fmt.Sprintf("%s %s %s: %s", q.name, p.job, p.instance, s.kind)
+	name := fmt.Sprintf("%s %s/%s/%s", q.name, p.job, p.instance, s.kind) // what several share, to a slash, reports say once
 	m, err := q.profile(ctx, s.find(types, s.sample), p, s, query)
 	switch {
 	case err != nil:
@@ -91,7 +91,7 @@ func divide(s *stacks.Snapshot, n int64) {
 		up := (rest + n/2) / n
 		g.Count, carry = whole+up, rest-up*n
 	}
-	s.Loss.Read /= n
+	s.Loss.Read = s.Loss.Read/n + (s.Loss.Read%n+n/2)/n
 	s.Groups = slices.DeleteFunc(s.Groups, func(g *stacks.Group) bool { return g.Count == 0 })
 }
 
@@ -133,9 +133,9 @@ func (q *Querier) describe(all []process, query Query) []string {
 	if most == 0 {
 		return nil // said before, with the reason
 	}
-	number := fmt.Sprint(most)
+	number := count(most, "snapshot", "snapshots")
 	if fewest < most {
-		number = fmt.Sprintf("%d to %d", fewest, most)
+		number = fmt.Sprintf("%d to %s", fewest, number)
 	}
-	return []string{fmt.Sprintf("%s: profiles are merged %s: goroutine counts are means of %s snapshots of each process, and waits are means over the time they cover; a spell that is shorter than the window looks smaller than it was", q.name, window(query), number)}
+	return []string{fmt.Sprintf("%s: profiles are merged %s: goroutine counts are means of %s of each process, and waits are means over the time they cover; a spell that is shorter than the window looks smaller than it was", q.name, window(query), number)}
 }

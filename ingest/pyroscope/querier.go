@@ -2,6 +2,7 @@
 package pyroscope
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,7 @@ type Querier struct {
 	name     string
 	client   *http.Client
 	timeout  time.Duration
+	maxBytes int64
 	progress func(string)
 }
 
@@ -36,6 +38,7 @@ type Querier struct {
 type Options struct {
 	HTTP     *http.Client  // nil is a plain client
 	Timeout  time.Duration // of one request; 0 means 30 s, which is what Grafana waits
+	MaxBytes int64         // of one profile, unpacked; 0 means 256 MiB: merged, each stack is in it once
 	Progress func(string)  // where set, is told what is being read now
 }
 
@@ -45,8 +48,7 @@ const service = "/querier.v1.QuerierService/"
 const (
 	// Lists of types and labels, and one point for each upload: 24 h of 100
 	// processes that upload every 15 s are 576,000 points of some 60 bytes.
-	maxAnswer = 64 << 20
-	// A merged profile has each stack once, however long the window.
+	maxAnswer  = 64 << 20
 	maxProfile = 256 << 20
 )
 
@@ -84,6 +86,7 @@ func New(address string, opt Options) (*Querier, error) {
 	if q.timeout <= 0 {
 		q.timeout = 30 * time.Second
 	}
+	q.maxBytes = cmp.Or(max(opt.MaxBytes, 0), maxProfile)
 	if q.progress == nil {
 		q.progress = func(string) {}
 	}
@@ -243,7 +246,7 @@ func (q *Querier) mergeProfile(ctx context.Context, typeID, selector, want strin
 	body = protowire.AppendVarint(body, uint64(w.Start))
 	body = protowire.AppendTag(body, 4, protowire.VarintType)
 	body = protowire.AppendVarint(body, uint64(w.End))
-	data, err := q.call(ctx, "SelectMergeProfile", "application/proto", want, body, maxProfile)
+	data, err := q.call(ctx, "SelectMergeProfile", "application/proto", want, body, q.maxBytes)
 	if len(data) == 0 {
 		return nil, err
 	}

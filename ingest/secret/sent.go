@@ -59,7 +59,7 @@ func (s *Sent) AddHeader(name string, values []string) {
 		return
 	}
 	switch strings.ToLower(name) {
-	case "host", "user-agent", "accept", "accept-encoding", "connection", "content-length", "content-type", "te", "transfer-encoding":
+	case "host", "user-agent", "accept", "accept-encoding", "connection", "content-length", "content-type", "te", "transfer-encoding", "connect-protocol-version", "connect-timeout-ms":
 		return
 	}
 	for _, value := range values {
