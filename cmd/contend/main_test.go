@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 //	gzip FILE OUT [N]     compress FILE, cut to N bytes where N is given
 //	cpuprofile OUT        write a CPU profile
 //	serve DIR             serve DIR on loopback, its address in $URL
+//	pyroscope SCENARIO    serve what Pyroscope has of a scenario, its address in $PYROSCOPE
 //
 // $BUNDLES is the directory of the demo's scenarios.
 func TestStories(t *testing.T) {
@@ -50,6 +51,7 @@ func TestStories(t *testing.T) {
 			"gzip":       gzipCmd,
 			"cpuprofile": cpuProfileCmd,
 			"serve":      serveCmd,
+			"pyroscope":  pyroscopeCmd,
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("COLUMNS", "")

@@ -304,9 +304,15 @@ func eventually(t *testing.T, what string, try func() error) {
 // the URLs of its traffic and of its metrics and profiles.
 func startGateway(t *testing.T) (traffic, admin string) {
 	t.Helper()
-	config, err := json.Marshal(gateway.Config{
+	return startTask(t, gateway.Config{
 		Name: "gateway", Telemetry: telemetry.Config{Kind: "metrics", Faulty: true, Hold: 3 * time.Millisecond},
 	})
+}
+
+// startTask starts a task of the demo in a process of its own.
+func startTask(t *testing.T, cfg gateway.Config) (traffic, admin string) {
+	t.Helper()
+	config, err := json.Marshal(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
