@@ -233,7 +233,8 @@ func TestHTMLRefresh(t *testing.T) {
 // TestHTMLOnceMore: a page depends on the report alone.
 func TestHTMLOnceMore(t *testing.T) {
 	t.Parallel()
-	if render(t, overTime(), HTMLOptions{}) != render(t, overTime(), HTMLOptions{}) {
+	first := render(t, overTime(), HTMLOptions{})
+	if again := render(t, overTime(), HTMLOptions{}); again != first {
 		t.Error("one report made two pages that differ")
 	}
 }
