@@ -328,4 +328,7 @@ type Options struct {
 	Detectors []string // run only these; all where empty
 	Labels    bool     // show label values
 	Expect    float64  // the surge that locks are to survive, in multiples of today's load; 0 is the usual one
+	// Live is for who looks again and again: a cause that only earlier snapshots show was told
+	// then, and is over.
+	Live bool
 }

@@ -142,7 +142,7 @@ func runOne(d *Detector, p *Pass) (err error) {
 // a trouble that is over, or the sick one of two replicas taken for two moments
 // of one process. Of several it is the last that shows a cause.
 func (p *Pass) lookBack(detectors []*Detector) {
-	if len(p.before) == 0 || causeOf(p) != "" {
+	if p.Options.Live || len(p.before) == 0 || causeOf(p) != "" {
 		return
 	}
 	for _, s := range p.before {

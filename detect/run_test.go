@@ -61,4 +61,10 @@ func TestLookBack(t *testing.T) {
 	if r.Verdict.Cause != "crowd" || r.Verdict.Confidence != detect.Medium || !strings.Contains(r.Verdict.Summary, "earlier, in sick") {
 		t.Errorf("verdict %+v, want the earlier snapshot's, with medium confidence and said so", r.Verdict)
 	}
+	// Who looks again and again has told it then.
+	roles = nil
+	r = detect.Run(b, nil, []*detect.Detector{count}, detect.Options{Live: true})
+	if r.Verdict.Cause != "" || len(r.Findings) > 0 || strings.Join(roles, " ") != "well" {
+		t.Errorf("live: verdict %+v, looked at %q; want none, of the latest snapshot alone", r.Verdict, roles)
+	}
 }

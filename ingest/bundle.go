@@ -41,6 +41,8 @@ type Bundle struct {
 	// bundle says so.
 	Instances map[string]Instance
 
+	// folders maps a folder to whose all inputs in it are, where the list of its bundle says so.
+	folders map[string]Instance
 	scrapes []*scrape // until it is known whose they are
 }
 

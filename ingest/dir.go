@@ -20,6 +20,8 @@ const (
 	maxDirDepth = 3
 	// Far above a bundle's dozen, and read in seconds.
 	maxDirFiles = 1000
+	// Profiles of a bundle that has more: there may be its list and series beside them.
+	maxNewest = maxDirFiles - 10
 	// How many files beyond those are counted, to say how many were left out:
 	// as much as is listed in a second.
 	maxDirCounted = 100_000
@@ -39,7 +41,16 @@ func (l *loader) loadDir(dir string) *Bundle {
 	}
 	defer root.Close()
 
-	listed := listedSeries(root)
+	bundle := readList(root)
+	listed := bundle.series()
+	var older map[string]bool
+	if bundle.Window != "" {
+		older = olderProfiles(root)
+	}
+	if len(older) > 0 {
+		b.Warnings = append(b.Warnings, fmt.Sprintf("%s has %d profiles more than the %d that are read at once: of each process and kind the newest were read",
+			dir, len(older), maxNewest))
+	}
 	files, more := 0, 0
 	err = fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
 		name := filepath.Join(dir, filepath.FromSlash(p))
@@ -59,6 +70,8 @@ func (l *loader) loadDir(dir string) *Bundle {
 				b.pass(name, fmt.Sprintf("more than %d folders deep", maxDirDepth))
 				return fs.SkipDir
 			}
+			return nil
+		case older[p]:
 			return nil
 		case files == maxDirFiles:
 			if more++; more == maxDirCounted {
@@ -95,29 +108,68 @@ func orMore(counted int) string {
 	return ""
 }
 
+// olderProfiles are the paths of profiles that are not read where a bundle of contend receive,
+// which profiles come to all the time, has more than are read at once. What is read
+// are the newest of each folder and kind, by their names, in turn.
+func olderProfiles(root *os.Root) map[string]bool {
+	paths, err := fs.Glob(root.FS(), "profiles/*/*-*.pb.gz") // sorted, and so in the order of time within a kind
+	if err != nil || len(paths) <= maxNewest {
+		return nil
+	}
+	kinds := map[string][]string{} // by folder and kind
+	for _, p := range paths {
+		kind, _, _ := strings.Cut(path.Base(p), "-")
+		kind = path.Join(path.Dir(p), kind)
+		kinds[kind] = append(kinds[kind], p)
+	}
+	older := make(map[string]bool, len(paths))
+	for _, p := range paths {
+		older[p] = true
+	}
+	names := slices.Sorted(maps.Keys(kinds))
+	for left := maxNewest; left > 0; {
+		for _, kind := range names {
+			if n := len(kinds[kind]); n > 0 && left > 0 {
+				delete(older, kinds[kind][n-1])
+				kinds[kind] = kinds[kind][:n-1]
+				left--
+			}
+		}
+	}
+	return older
+}
+
 // manifest is a bundle's own list of what was taken when; the profiles beside it say the same.
 const manifest = "bundle.json"
 
-// listedSeries are the paths of series in the list of the bundle at root, if
-// there is one. What is wrong with the list is for readManifest to say.
-func listedSeries(root *os.Root) map[string]bool {
+// list is what is known of a bundle before its files are read. What is wrong
+// with it is for readManifest to say.
+type list struct {
+	Taken  []struct{ File, Kind string }
+	Window string // of a bundle of contend receive, whose profiles come and go
+}
+
+// readList reads the list of the bundle at root, if there is one.
+func readList(root *os.Root) (l list) {
 	info, err := root.Lstat(manifest)
 	if err != nil || !info.Mode().IsRegular() { // to open a pipe would wait
-		return nil
+		return l
 	}
 	f, err := root.Open(manifest)
 	if err != nil {
-		return nil
+		return l
 	}
 	defer f.Close()
-	var m struct {
-		Taken []struct{ File, Kind string }
+	if json.NewDecoder(io.LimitReader(f, maxManifest)).Decode(&l) != nil {
+		return list{}
 	}
-	if json.NewDecoder(io.LimitReader(f, maxManifest)).Decode(&m) != nil {
-		return nil
-	}
+	return l
+}
+
+// series are the paths of the series that it has.
+func (l *list) series() map[string]bool {
 	listed := map[string]bool{}
-	for _, t := range m.Taken {
+	for _, t := range l.Taken {
 		if t.Kind == "series" {
 			listed[path.Clean(t.File)] = true
 		}
@@ -161,6 +213,9 @@ func (l *loader) loadDirFile(b *Bundle, root *os.Root, name, p string, mode fs.F
 	}
 	// The folder and not the argument: each may hold another process' profiles.
 	b.addReading(r, filepath.Dir(name))
+	if i, ok := b.folders[filepath.Dir(name)]; ok {
+		b.setInstance(name, i)
+	}
 	return true
 }
 

@@ -26,8 +26,10 @@ type Process struct {
 
 	Snapshots []*stacks.Snapshot // in time order, then those that do not say when, in the order given
 	Waits     []*waits.Profile   // differences where there were two cumulative ones, single ones else
-	Between   []*waits.Profile   // the parts of a difference in Waits that has more than two cumulative ones, in time order
-	Notes     []string           // sentences: what was taken for one process or for several, and why
+	// Between are the parts of a difference in Waits that has more than two cumulative ones, in
+	// time order, and what a process whose name is known pushed over intervals before the last.
+	Between []*waits.Profile
+	Notes   []string // sentences: what was taken for one process or for several, and why
 }
 
 // Processes sorts the inputs by process. Where the list of a bundle says whose

@@ -1,6 +1,9 @@
 package ingest
 
 import (
+	"slices"
+	"time"
+
 	"github.com/contend/contend/ingest/waits"
 )
 
@@ -46,6 +49,7 @@ func (b *Bundle) named() (all []*member, rest *Bundle) {
 
 // addWaits adds the wait profiles of a process whose name is known.
 func (m *member) addWaits(profiles []*waits.Profile) {
+	defer m.keepLatest()
 	_, apart := m.pairWaits(profiles)
 	m.Notes = nil // that they are of one process is no guess
 	if apart == "" {
@@ -67,4 +71,28 @@ func (m *member) addWaits(profiles []*waits.Profile) {
 			m.inputs = append(m.inputs, last)
 		}
 	}
+}
+
+// keepLatest leaves of the profiles over an interval, which a client pushes one after the
+// other, the last of a kind in Waits: that is the one of now. A cumulative one before
+// it, which is the first that a client pushes, has nothing to add.
+func (m *member) keepLatest() {
+	interval := func(w *waits.Profile) bool { return w.Window > 0 && w.From == "" }
+	latest := map[waits.Kind]*waits.Profile{}
+	for _, w := range m.Process.Waits {
+		if l := latest[w.Kind]; interval(w) && (l == nil || !w.Taken.Before(l.Taken)) {
+			latest[w.Kind] = w
+		}
+	}
+	m.Process.Waits = slices.DeleteFunc(m.Process.Waits, func(w *waits.Profile) bool {
+		l := latest[w.Kind]
+		if l == nil || w == l || w.Taken.After(l.Taken) || w.From != "" {
+			return false
+		}
+		if interval(w) {
+			m.Process.Between = append(m.Process.Between, w)
+		}
+		return true
+	})
+	sortByTime(m.Process.Between, func(w *waits.Profile) time.Time { return w.Taken })
 }

@@ -135,6 +135,11 @@ func (b *Bundle) readManifest(name string, f io.Reader) {
 			Job      string `json:"job"`
 			Instance string `json:"instance"`
 		} `json:"taken"`
+		Processes []struct {
+			Folder   string `json:"folder"`
+			Job      string `json:"job"`
+			Instance string `json:"instance"`
+		} `json:"processes"`
 		Events []struct {
 			At   time.Time `json:"at"`
 			Name string    `json:"name"`
@@ -170,6 +175,12 @@ func (b *Bundle) readManifest(name string, f io.Reader) {
 		if t.Instance != "" {
 			b.setInstance(filepath.Join(dir, filepath.FromSlash(t.File)), Instance{dir, t.Job, t.Instance})
 		}
+	}
+	for _, p := range m.Processes {
+		if b.folders == nil {
+			b.folders = make(map[string]Instance)
+		}
+		b.folders[filepath.Join(dir, filepath.FromSlash(p.Folder))] = Instance{dir, p.Job, p.Instance}
 	}
 	for _, e := range m.Events[:min(len(m.Events), maxEvents)] {
 		b.Events = append(b.Events, Event(e))

@@ -32,6 +32,18 @@ type Manifest struct {
 	Taken   []Taken   `json:"taken"`            // in the order of time
 	Events  []Event   `json:"events,omitempty"` // in the order of time
 	Missing []Missing `json:"missing,omitempty"`
+	// Window is how long a profile stays, such as 15m0s, in a bundle that contend receive
+	// writes: its profiles come and go, and are not in Taken. "" in others.
+	Window string `json:"window,omitempty"`
+	// Processes are whose the profiles of a folder are, in a bundle with a Window.
+	Processes []Process `json:"processes,omitempty"`
+}
+
+// Process is whose all profiles of a folder are.
+type Process struct {
+	Folder   string `json:"folder"` // relative to the bundle, with slashes
+	Job      string `json:"job"`
+	Instance string `json:"instance"`
 }
 
 // Taken is one file of a bundle.
