@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 //	repeat N FILE OUT     append FILE to OUT N times, "{id}" replaced by 101, 102, …
 //	gzip FILE OUT [N]     compress FILE, cut to N bytes where N is given
 //	cpuprofile OUT        write a CPU profile
-//	serve DIR             serve DIR on loopback, its address in $URL
+//	serve DIR             serve DIR on loopback, its address in $URL and $HOST
 //	pyroscope SCENARIO    serve what Pyroscope has of a scenario, its address in $PYROSCOPE
 //
 // $BUNDLES is the directory of the demo's scenarios.
@@ -138,6 +138,7 @@ func serveCmd(ts *testscript.TestScript, neg bool, args []string) {
 	s := httptest.NewServer(http.FileServer(http.Dir(ts.MkAbs(args[0]))))
 	ts.Defer(s.Close)
 	ts.Setenv("URL", s.URL)
+	ts.Setenv("HOST", s.Listener.Addr().String())
 }
 
 func TestByteSize(t *testing.T) {

@@ -1,0 +1,226 @@
+package receive
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/contend/contend/ingest"
+	"github.com/contend/contend/ingest/capture"
+)
+
+const (
+	profilesDir = "profiles"
+	partPrefix  = ".part-" // hidden: contend analyze passes over it
+	// Of the list of a bundle: 1,000 processes take a fifth of it.
+	maxManifest = 1 << 20
+)
+
+// folder is the bundle that pushes go to, which contend analyze reads at any
+// moment: each profile is a file of its own that has its name once it is whole.
+//
+// A file is the kernel's before its push is acknowledged, and is not synced: what was
+// acknowledged outlives contend however it ends, and a crash of the machine may cost
+// the last seconds, which is what the kernel keeps back. 200 syncs a second would cost a disk
+// more than the profiles.
+type folder struct {
+	root    *os.Root
+	dir     string
+	version string // of contend
+	parts   atomic.Int64
+}
+
+// openFolder makes a bundle, or continues one that a receiver wrote before: what is
+// there is w's, so that it leaves the window in its turn. Anything else that is not empty is
+// refused: it is not the receiver's to delete.
+func openFolder(dir, version string, w *window) (*folder, error) {
+	// Private: labels can hold secrets.
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the bundle: %w", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the bundle: %w", err)
+	}
+	f := &folder{root: root, dir: dir, version: version}
+	if err := f.resume(w); err != nil {
+		root.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *folder) resume(w *window) error {
+	m, err := f.readManifest()
+	if err != nil {
+		return err
+	}
+	named := map[string]capture.Process{}
+	for _, p := range m.Processes {
+		named[path.Base(p.Folder)] = p
+	}
+	var found []*kept
+	entries, err := fs.ReadDir(f.root.FS(), ".")
+	if err != nil {
+		return fmt.Errorf("read the bundle: %w", err)
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), partPrefix) { // of a push that was not acknowledged
+			f.root.Remove(e.Name())
+		}
+	}
+	err = fs.WalkDir(f.root.FS(), profilesDir, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		}
+		sub, of := path.Dir(name), path.Base(path.Dir(name))
+		if !d.Type().IsRegular() || path.Dir(sub) != profilesDir || !strings.HasSuffix(name, ".pb.gz") {
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		p := w.processes[of]
+		if p == nil {
+			p = &process{folder: of, job: named[of].Job, instance: cmp.Or(named[of].Instance, of)}
+			w.processes[of] = p
+		}
+		kind, _, _ := strings.Cut(path.Base(name), "-")
+		found = append(found, &kept{of: p, kind: kind, received: info.ModTime(), name: name, size: info.Size()})
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read the bundle: %w", err)
+	}
+	slices.SortStableFunc(found, func(a, b *kept) int { return a.received.Compare(b.received) })
+	for _, k := range found {
+		w.hold(k)
+	}
+	if err := f.writeManifest(w.age, w.processes); err != nil {
+		return fmt.Errorf("write the bundle: %w", err)
+	}
+	return nil
+}
+
+// readManifest is empty where the directory is, and refuses one that is no receiver's.
+func (f *folder) readManifest() (m capture.Manifest, err error) {
+	file, err := f.root.Open(capture.ManifestFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		entries, err := fs.ReadDir(f.root.FS(), ".")
+		if err == nil && len(entries) > 0 {
+			err = fmt.Errorf("expected a new or empty directory or a bundle of contend receive, saw %s with other files; name another", f.dir)
+		}
+		return m, err
+	} else if err != nil {
+		return m, fmt.Errorf("read the bundle: %w", err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxManifest))
+	if err == nil {
+		err = json.Unmarshal(data, &m)
+	}
+	if err != nil {
+		return m, fmt.Errorf("expected a bundle of contend receive in %s, saw a %s that is damaged: %w; name another directory", f.dir, capture.ManifestFile, err)
+	}
+	if m.Schema != ingest.BundleSchema || m.Window == "" {
+		return m, fmt.Errorf("expected a new or empty directory or a bundle of contend receive, saw another bundle in %s, which is kept; name another", f.dir)
+	}
+	return m, nil
+}
+
+// writePart writes data under a name that is nobody's yet, and leaves nothing where
+// the disk is full.
+func (f *folder) writePart(data []byte) (name string, err error) {
+	name = fmt.Sprintf("%s%d", partPrefix, f.parts.Add(1))
+	if err = f.root.WriteFile(name, data, 0o600); err != nil {
+		f.root.Remove(name)
+		return "", cause(err)
+	}
+	return name, nil
+}
+
+// keep gives a part its name in its process' folder: that of its kind and moment, or of the
+// next ms that is free.
+func (f *folder) keep(part, of, kind string, at time.Time) (name string, err error) {
+	if err := f.root.MkdirAll(path.Join(profilesDir, of), 0o700); err != nil {
+		return "", cause(err)
+	}
+	for {
+		name = fileName(of, kind, at)
+		if _, err = f.root.Lstat(name); err != nil {
+			break
+		}
+		at = at.Add(time.Millisecond)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", cause(err)
+	}
+	if err := f.root.Rename(part, name); err != nil {
+		return "", cause(err)
+	}
+	return name, nil
+}
+
+// fileName is that of a profile, as in other bundles.
+func fileName(of, kind string, at time.Time) string {
+	return path.Join(profilesDir, of, kind+"-"+at.UTC().Format("20060102T150405.000Z")+".pb.gz")
+}
+
+// drop takes a profile out of the bundle, and its folder with the last. That a
+// file is gone already, or cannot be removed, changes nothing: it is of the window no more.
+func (f *folder) drop(name string, last bool) {
+	f.root.Remove(name)
+	if last {
+		f.root.Remove(path.Dir(name))
+	}
+}
+
+// writeManifest writes whose the folders are.
+func (f *folder) writeManifest(age time.Duration, processes map[string]*process) error {
+	m := manifestOf(age, f.version, processes)
+	m.Schema = ingest.BundleSchema
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetIndent("", "  ")
+	if err := e.Encode(m); err != nil {
+		return err
+	}
+	part, err := f.writePart(text.Bytes())
+	if err != nil {
+		return err
+	}
+	if err := f.root.Rename(part, capture.ManifestFile); err != nil {
+		f.root.Remove(part)
+		return cause(err)
+	}
+	return nil
+}
+
+// path is a profile's on the disk.
+func (f *folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
+
+// cause is an error without the path, which a client has no business to know.
+func cause(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
+		return e.Err
+	}
+	return err
+}
