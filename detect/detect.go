@@ -127,6 +127,10 @@ type Finding struct {
 	Next     []string   `json:"next,omitempty"` // what to do, most useful first
 	Warnings []string   `json:"warnings,omitempty"`
 
+	// Past is set where it is not so any more, or not yet for as long as it must, as
+	// the input ends: of series, its alert does not fire then; of stacks, an earlier
+	// snapshot shows it and the latest does not.
+	Past bool `json:"-"`
 	// Weight is the share of what is in flight that the finding holds, 0 to 1,
 	// where it is not Blocked of Total (a lock's waiters can be more than its requests).
 	Weight float64 `json:"-"`

@@ -79,6 +79,7 @@ func (p *Pass) ReportAlerts(none string, describe func(f *Firing) Finding) {
 		holds := main.heldAt(v.Canon.End) > 0
 		f.Ongoing = holds && main.Resolved.IsZero()
 		f.again = holds && !f.Ongoing
+		f.Past = !slices.ContainsFunc(firings, func(f Firing) bool { return !f.Fired.IsZero() && f.Resolved.IsZero() })
 		if f.Unit == Requests && f.Requests == 0 {
 			f.Requests = Whole(f.Total)
 		}

@@ -155,6 +155,7 @@ func (p *Pass) lookBack(detectors []*Detector) {
 			if f.Detector != cause {
 				continue
 			}
+			f.Past = true
 			f.Confidence = Weaker(f.Confidence, Medium)
 			f.Summary = "earlier, in " + s.Name + ": " + f.Summary
 			f.Warnings = append([]string{"it was so in the earlier snapshot and is not in the latest: it is over, or the two are of different replicas"}, f.Warnings...)

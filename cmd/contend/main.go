@@ -107,7 +107,8 @@ lock, pool or dependency, the function that waits, and who holds it up.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}, analyzeCommand(), annotateCommand(), captureCommand(), completionCommand(), explainCommand(), demoCommand(),
-		manCommand(), receiveCommand(), rulesCommand(), dashboardsCommand(), versionCommand())
+		manCommand(), receiveCommand(), rulesCommand(), dashboardsCommand(),
+		serveCommand(), watchCommand(), versionCommand())
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetUsageFunc(usage)

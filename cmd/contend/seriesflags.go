@@ -44,13 +44,19 @@ const defaultSince = time.Hour
 const defaultConfig = "contend.yaml"
 
 func (f *seriesFlags) add(cmd *cobra.Command) {
+	f.addServer(cmd)
+	flags := cmd.Flags()
+	flags.Var(&f.since, "since", "look at the last `DURATION` of series, as 2h or 30m (default 1h of a server, all of a file)")
+	flags.Var(&f.until, "until", "end at `TIME`, as 2026-11-12T09:30:00Z (default now, or the end of a file)")
+}
+
+// addServer adds the flags of commands that look at a server's present alone.
+func (f *seriesFlags) addServer(cmd *cobra.Command) {
 	// The bundle's own limit: see ingest.Bundle.ClockFactor.
 	f.factor = number{least: 1, most: 10_000, want: "how many times faster than the clock, 1 to 10000"}
 	flags := cmd.Flags()
 	flags.StringVar(&f.prometheus, "prometheus", "", "ask the Prometheus-compatible API at `URL` for series (Thanos, Mimir, Cortex, VictoriaMetrics too)")
 	flags.Var(&f.selector, "selector", "look at the series that match `MATCHERS`, such as 'job=\"gateway\"' (default all jobs)")
-	flags.Var(&f.since, "since", "look at the last `DURATION` of series, as 2h or 30m (default 1h of a server, all of a file)")
-	flags.Var(&f.until, "until", "end at `TIME`, as 2026-11-12T09:30:00Z (default now, or the end of a file)")
 	flags.StringArrayVar(&f.signals, "signal", nil, "take PromQL for a signal that is not found by itself, `NAME=PROMQL`, by job and instance (repeatable)")
 	flags.Var(&f.factor, "clock-factor", "read series of a scenario that runs `N` times faster than the clock on the wall (default what a bundle says, else 1)")
 	flags.StringVar(&f.config, "config", "", "`FILE` that maps a service's own metrics to signals (default contend.yaml, where it is there)")
@@ -88,23 +94,32 @@ func (f *seriesFlags) check(cmd *cobra.Command) error {
 
 // read finds the signals in a bundle's series or on the server.
 func (f *seriesFlags) read(ctx context.Context, b *ingest.Bundle, client *http.Client, progress func(string)) error {
+	opt, err := f.options(client, promapi.Options{Progress: progress})
+	if err != nil {
+		return err
+	}
+	b.ReadSeries(ctx, opt)
+	return nil
+}
+
+// options are how series are looked at, and on which server.
+func (f *seriesFlags) options(client *http.Client, limits promapi.Options) (ingest.SeriesOptions, error) {
 	opt := ingest.SeriesOptions{Since: f.since.d, Until: f.until.t, Collect: f.collect()}
-	opt.Collect.Progress = progress
+	opt.Collect.Progress = limits.Progress
 	if f.configFile != "" {
 		opt.Notes = append(opt.Notes, fmt.Sprintf("read %s: selector %q, %d signals", f.configFile, f.mapping.Selector, len(f.mapping.Signals)))
 	}
 	if f.prometheus != "" {
-		api, err := promapi.New(f.prometheus, client, promapi.Options{Progress: progress})
+		api, err := promapi.New(f.prometheus, client, limits)
 		if err != nil {
-			return fmt.Errorf("--prometheus: %w", err)
+			return opt, fmt.Errorf("--prometheus: %w", err)
 		}
 		opt.Server, opt.ServerName = api, api.Name()
 		if opt.Since == 0 {
 			opt.Since = defaultSince
 		}
 	}
-	b.ReadSeries(ctx, opt)
-	return nil
+	return opt, nil
 }
 
 // collect is which series are looked at, of the flags and contend.yaml: flags win.

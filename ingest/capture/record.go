@@ -53,6 +53,8 @@ type RecordOptions struct {
 	// Interval is the time between scrapes of each target, and the most that one
 	// may take; 0 is MinScrapeInterval.
 	Interval time.Duration
+	// MaxGoroutines is how many a process may have for a text dump of it; 0 is 10,000.
+	MaxGoroutines int64
 	// Compress writes the series as series.om.gz.
 	Compress bool
 	// Keep says of a metric's name whether its series are kept; nil keeps all.
@@ -104,6 +106,7 @@ var errRemoved = errors.New("the target was removed")
 func NewRecorder(ctx context.Context, o RecordOptions) (*Recorder, error) {
 	o.Interval = cmp.Or(o.Interval, MinScrapeInterval)
 	o.ClockFactor = cmp.Or(o.ClockFactor, 1)
+	o.MaxGoroutines = cmp.Or(o.MaxGoroutines, maxDumpGoroutines)
 	switch {
 	case o.Out == "":
 		return nil, errors.New("expected a directory for the bundle, saw none")

@@ -25,7 +25,7 @@ const (
 )
 
 // Profiles takes a goroutine, block and mutex profile of each target that has
-// them, and with dump the text dump of one: of those below 10,000 goroutines
+// them, and with dump the text dump of one: of those below MaxGoroutines
 // that with the most, where most waits can be seen. What cannot be taken is in the
 // bundle's Missing. It returns when that is done, or soon after ctx is.
 func (r *Recorder) Profiles(ctx context.Context, dump bool) {
@@ -48,7 +48,7 @@ func (r *Recorder) Profiles(ctx context.Context, dump bool) {
 	if dump {
 		most := -1
 		for i, n := range counts {
-			if n < maxDumpGoroutines && n > 0 && (most < 0 || n > counts[most]) {
+			if n < r.MaxGoroutines && n > 0 && (most < 0 || n > counts[most]) {
 				most = i
 			}
 		}

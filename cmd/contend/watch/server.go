@@ -1,0 +1,248 @@
+package watch
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
+
+	"github.com/contend/contend/detect"
+	"github.com/contend/contend/detect/report"
+)
+
+const (
+	// People with a browser and a Prometheus server or two. Slow clients take
+	// one each until their time is over, and others wait.
+	maxConnections = 64
+	// A request is a line and some headers; an answer is below a MB, also over a
+	// slow line.
+	readTime, writeTime, idleTime = 5 * time.Second, 30 * time.Second, time.Minute
+	maxHeader                     = 16 << 10
+	// What is under way when the process is told to end gets this long.
+	closeTime = 2 * time.Second
+)
+
+// Listen listens at an address such as 127.0.0.1:7117. public says that others
+// than this machine may reach it.
+func Listen(address string) (l net.Listener, public bool, err error) {
+	if l, err = net.Listen("tcp", address); err != nil {
+		var op *net.OpError
+		if errors.As(err, &op) {
+			err = op.Err // without the address, which stands before
+		}
+		return nil, false, fmt.Errorf("cannot listen at %s: %w; expected HOST:PORT with a free port, such as 127.0.0.1:0", address, err)
+	}
+	at, ok := l.Addr().(*net.TCPAddr)
+	return l, !ok || !at.IP.IsLoopback(), nil
+}
+
+// Serve answers on l until ctx is done, and then ends what is under way.
+func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	s := &http.Server{
+		Handler: h, ErrorLog: log.New(io.Discard, "", 0), // it would quote what clients send
+		ReadHeaderTimeout: readTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+	}
+	stopped := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+		defer cancel()
+		if s.Shutdown(ctx) != nil {
+			s.Close()
+		}
+	})
+	if err := s.Serve(netutil.LimitListener(l, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve at %s: %w", l.Addr(), err)
+	}
+	<-stopped
+	return nil
+}
+
+// MetricsHandler answers /metrics.
+func MetricsHandler(r *prometheus.Registry, public bool) http.Handler {
+	mux := http.NewServeMux()
+	addMetrics(mux, r)
+	return guard(mux, public)
+}
+
+func addMetrics(mux *http.ServeMux, r *prometheus.Registry) {
+	// Of metrics that clash the others are still sent. One at a time is enough.
+	mux.Handle("GET /metrics", promhttp.HandlerFor(r, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4}))
+}
+
+// guard keeps other sites' pages from reading what is meant for this machine: a
+// name of theirs that leads to a loopback address (DNS rebinding) is refused. Of
+// a public address the names are not known.
+func guard(h http.Handler, public bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Cache-Control", "no-store")
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Referrer-Policy", "no-referrer")
+		header.Set("Cross-Origin-Resource-Policy", "same-origin")
+		header.Set("X-Frame-Options", "SAMEORIGIN")
+		if !public && !isLoopback(r.Host) {
+			http.Error(w, "expected a request for localhost or a loopback address, saw another name", http.StatusMisdirectedRequest)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// isLoopback reports whether the Host of a request names this machine.
+func isLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && ip.IsLoopback()
+}
+
+// Page shows the last report. It may be asked while it is set.
+type Page struct {
+	// Render writes a report as a whole document of HTML; nil writes its text.
+	Render   func(io.Writer, *detect.Report) error
+	Interval time.Duration // between looks: how often browsers ask again
+	Now      func() time.Time
+
+	mu     sync.Mutex
+	report []byte // as HTML
+	json   []byte
+	at     time.Time // of the look that they are of
+	inputs []Input
+}
+
+// Set takes the report of a look. Where nothing could be seen, the report of before
+// stays, and the page says how old it is.
+func (p *Page) Set(look *Look) error {
+	seen := false
+	for _, in := range look.Inputs {
+		seen = seen || in.Why == ""
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.inputs = look.Inputs
+	if !seen && !p.at.IsZero() {
+		return nil
+	}
+	render := p.Render
+	if render == nil {
+		render = textPage
+	}
+	var page, data bytes.Buffer
+	if err := errors.Join(render(&page, look.Report), report.JSON(&data, look.Report)); err != nil {
+		return fmt.Errorf("show the report: %w", err)
+	}
+	p.report, p.json, p.at = page.Bytes(), data.Bytes(), look.At
+	return nil
+}
+
+// Handler answers / (the state of the inputs, and the report in a frame),
+// /report.html, /report.json, and /metrics.
+func (p *Page) Handler(r *prometheus.Registry, public bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", p.index)
+	mux.HandleFunc("GET /report.html", func(w http.ResponseWriter, _ *http.Request) {
+		// The report has a policy of its own for what is in it.
+		p.write(w, "text/html; charset=utf-8", "frame-ancestors 'self'; base-uri 'none'; form-action 'none'; connect-src 'none'", func() []byte { return p.report })
+	})
+	mux.HandleFunc("GET /report.json", func(w http.ResponseWriter, _ *http.Request) {
+		p.write(w, "application/json", "default-src 'none'", func() []byte { return p.json })
+	})
+	addMetrics(mux, r)
+	return guard(mux, public)
+}
+
+func (p *Page) write(w http.ResponseWriter, kind, policy string, body func() []byte) {
+	p.mu.Lock()
+	data, at := body(), p.at
+	p.mu.Unlock()
+	if at.IsZero() {
+		http.Error(w, "the first look is not over; try again in some seconds", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Security-Policy", policy)
+	w.Header().Set("Last-Modified", at.UTC().Format(http.TimeFormat))
+	w.Write(data)
+}
+
+// index is the page around the report: how old that is, and what cannot be seen.
+// It asks again by itself, without a script, unless ?still is in its address.
+func (p *Page) index(w http.ResponseWriter, r *http.Request) {
+	still := r.URL.Query().Has("still")
+	p.mu.Lock()
+	state := struct {
+		At     string
+		Age    time.Duration
+		Still  bool
+		Inputs []Input
+	}{clock(p.at), p.Now().Sub(p.at).Round(time.Second), still, p.inputs}
+	if p.at.IsZero() {
+		state.At = ""
+	}
+	p.mu.Unlock()
+	var b bytes.Buffer
+	if err := indexPage.Execute(&b, state); err != nil {
+		http.Error(w, "the page could not be written", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+	if !still {
+		wait := p.Interval
+		if state.At == "" {
+			wait = time.Second // until the first look is over
+		}
+		w.Header().Set("Refresh", fmt.Sprint(max(1, int(wait.Seconds()))))
+	}
+	w.Write(b.Bytes())
+}
+
+var indexPage = template.Must(template.New("index").Funcs(template.FuncMap{"clock": clock, "printable": report.Printable}).Parse(`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>contend</title>
+<style>
+:root { color-scheme: light dark }
+body { margin: 0; display: flex; flex-direction: column; height: 100vh; font: 15px/1.4 system-ui, sans-serif }
+header { padding: .5em 1em }
+p { margin: 0 }
+iframe { border: 0; flex: 1; width: 100% }
+</style></head><body><header role="status">
+{{if .At}}<p>Seen at {{.At}}, {{.Age}} ago. {{if .Still}}<a href="/">Refresh by itself</a>{{else}}<a href="/?still">Hold still</a>{{end}}</p>
+{{else}}<p>Looking for the first time.</p>{{end}}
+{{range .Inputs}}{{if .Why}}<p><strong>{{printable .Name}} cannot be seen since {{clock .Blind}}</strong>: {{printable .Why}}</p>
+{{end}}{{end}}</header>
+{{if .At}}<iframe src="/report.html" title="the report"></iframe>{{end}}
+</body></html>
+`))
+
+// textPage is a report's text as HTML.
+func textPage(w io.Writer, r *detect.Report) error {
+	var text bytes.Buffer
+	if err := report.Text(&text, r, report.TextOptions{}); err != nil {
+		return err
+	}
+	return textTemplate.Execute(w, cmp.Or(text.String(), "nothing"))
+}
+
+var textTemplate = template.Must(template.New("report").Parse(`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>contend: report</title><style>:root { color-scheme: light dark } pre { overflow-x: auto }</style></head><body><pre>{{.}}</pre></body></html>
+`))
