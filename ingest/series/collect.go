@@ -59,6 +59,8 @@ type CollectOptions struct {
 	Interval time.Duration
 	// Progress, where set, is told what is being asked now. Calls do not overlap.
 	Progress func(string)
+	// Memo, where set, is what one who collects again and again need not do again.
+	Memo *Memo
 
 	maxPoints int // 0 is maxPoints; tests set less
 }
@@ -234,7 +236,7 @@ func (c *collector) prepare(ctx context.Context, s Signal, f *found) (query stri
 		f.given, f.Matched, f.Metrics, f.constant = true, "given: "+strings.TrimSpace(text), o.metrics, o.constant
 		return o.query, nil
 	}
-	e, err := c.stage.Expression(s)
+	e, err := c.opt.Memo.expression(c.stage, s)
 	if err != nil {
 		return "", err
 	}
@@ -256,7 +258,7 @@ func (c *collector) withSlow(s Signal, direct string) (string, error) {
 	s.Presets = slices.DeleteFunc(slices.Clone(s.Presets), Preset.readsExporters)
 	var queries []string
 	for _, slow := range c.slow {
-		e, err := slow.Expression(s)
+		e, err := c.opt.Memo.expression(slow, s)
 		if err != nil {
 			return "", err
 		}
@@ -412,7 +414,7 @@ func (c *collector) derive(ctx context.Context, s Signal, f *found) error {
 	if f.given || f.err != nil || !slices.ContainsFunc(s.Presets, func(p Preset) bool { return p.Derived }) {
 		return nil
 	}
-	e, err := c.stage.Expression(s)
+	e, err := c.opt.Memo.expression(c.stage, s)
 	if err != nil || e.Derived == "" {
 		return nil // the same error has stopped prepare
 	}

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -409,6 +410,12 @@ func (s Stage) inject(v *parser.VectorSelector, foreign []string) {
 // for no particular server are made of them. Names that only Prometheus 3
 // takes are left out.
 func Known() Present {
+	p := known()
+	return Present{Own: slices.Clone(p.Own), Foreign: slices.Clone(p.Foreign), Signals: slices.Clone(p.Signals)}
+}
+
+// known is computed once, of a table that does not change: it parses some hundred expressions.
+var known = sync.OnceValue(func() Present {
 	var p Present
 	for _, s := range Signals() {
 		p.Signals = append(p.Signals, s.Name)
@@ -440,4 +447,4 @@ func Known() Present {
 	p.Own = slices.Compact(sorted(p.Own))
 	p.Foreign = p.Own
 	return p
-}
+})

@@ -146,6 +146,7 @@ func (look *Look) sees(job string) bool {
 // NewLooker refuses addresses that are none, and a look without any.
 func NewLooker(o Options) (*Looker, error) {
 	l := &Looker{Options: o}
+	l.Series.Collect.Memo = &series.Memo{}
 	if o.Series.Server != nil {
 		l.server = &Input{Name: o.Series.ServerName}
 	}
