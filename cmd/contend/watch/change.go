@@ -237,8 +237,8 @@ func change(look *Look, kind Kind, f *Tracked, text string) Change {
 }
 
 // judge says that the verdict is another: at once where there was none, where its
-// finding has ended, and where the other cause began later, which is news; else
-// once reports have had the other for as long as a finding is kept.
+// finding has ended, and where this look has both and the other began later,
+// which is news; else once reports have had the other for as long as a finding is kept.
 func (t *Tracker) judge(look *Look) []Change {
 	v := look.Report.Verdict
 	next := key{v.Cause, v.Job}
@@ -252,7 +252,7 @@ func (t *Tracker) judge(look *Look) []Change {
 		return nil
 	case lasts && next == key{}:
 		return nil // it ends with its finding
-	case lasts && !t.current[next].Since.After(old.Since):
+	case lasts && (!old.Seen.Equal(look.At) || !t.current[next].Since.After(old.Since)):
 		if t.doubted.IsZero() {
 			t.doubted = look.At
 		}

@@ -151,7 +151,7 @@ func (k *Keeper) Finish(now time.Time) []Change {
 	if r == nil {
 		return []Change{{At: now, Kind: Evidence, Input: at, Text: "could not be kept: " + err.Error()}}
 	}
-	text := fmt.Sprintf("%d files, %.1f MB%s; next: contend analyze %s", len(r.Taken), float64(r.Bytes)/1e6, k.dumps.stalls(), at)
+	text := fmt.Sprintf("%d files, %s%s; next: contend analyze %s", len(r.Taken), detect.Bytes(float64(r.Bytes)), k.dumps.stalls(), at)
 	for _, m := range r.Missing {
 		text += fmt.Sprintf("; %s of %s is missing: %s", m.What, m.Instance, m.Reason)
 	}

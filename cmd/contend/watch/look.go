@@ -339,7 +339,10 @@ func (p *process) startTime(ctx context.Context, client *http.Client) float64 {
 	}
 	data, _, err := ingest.Get(ctx, client, ingest.Request{URL: p.base.JoinPath("metrics"), Want: "metrics", Accept: "text/plain;version=0.0.4", MaxBytes: maxMetrics, Timeout: time.Minute})
 	if err != nil {
-		p.unstated = ingest.StatusOf(err) != 0 // it answered, and will answer the same
+		switch ingest.StatusOf(err) {
+		case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnauthorized, http.StatusForbidden:
+			p.unstated = true
+		}
 		return 0
 	}
 	return startIn(data)
