@@ -59,6 +59,7 @@ func runServe(cmd *cobra.Command, args []string, f *lookFlags) error {
 	}
 	tracker := &watch.Tracker{Interval: f.interval}
 	metrics := &watch.Metrics{}
+	// Without Render the page shows the report's text.
 	page := &watch.Page{Interval: f.interval, Now: time.Now}
 	return f.run(listener, page.Handler(metrics.Registry(), public), func(ctx context.Context, now time.Time, missed int) error {
 		look := looker.Look(ctx, now)

@@ -2,7 +2,6 @@ package watch
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -34,6 +34,8 @@ const (
 	maxHeader                     = 16 << 10
 	// What is under way when the process is told to end gets this long.
 	closeTime = 2 * time.Second
+	// Until the first report is there, browsers ask this often.
+	firstWait = time.Second
 )
 
 // Listen listens at an address such as 127.0.0.1:7117. public says that others
@@ -117,7 +119,8 @@ func isLoopback(host string) bool {
 
 // Page shows the last report. It may be asked while it is set.
 type Page struct {
-	// Render writes a report as a whole document of HTML; nil writes its text.
+	// Render writes a report as a whole document of HTML that loads itself anew each
+	// interval; nil writes its text so.
 	Render   func(io.Writer, *detect.Report) error
 	Interval time.Duration // between looks: how often browsers ask again
 	Now      func() time.Time
@@ -144,7 +147,7 @@ func (p *Page) Set(look *Look) error {
 	}
 	render := p.Render
 	if render == nil {
-		render = textPage
+		render = p.textPage
 	}
 	var page, data bytes.Buffer
 	if err := errors.Join(render(&page, look.Report), report.JSON(&data, look.Report)); err != nil {
@@ -154,11 +157,14 @@ func (p *Page) Set(look *Look) error {
 	return nil
 }
 
-// Handler answers / (the state of the inputs, and the report in a frame),
-// /report.html, /report.json, and /metrics.
+// Handler answers / with two frames: /status.html, the state of the inputs, and
+// /report.html. Beside them are /report.json and /metrics.
 func (p *Page) Handler(r *prometheus.Registry, public bool) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", p.index)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		send(w, "text/html; charset=utf-8", styledOnly, []byte(indexPage))
+	})
+	mux.HandleFunc("GET /status.html", p.status)
 	mux.HandleFunc("GET /report.html", func(w http.ResponseWriter, _ *http.Request) {
 		// The report has a policy of its own for what is in it.
 		p.write(w, "text/html; charset=utf-8", "frame-ancestors 'self'; base-uri 'none'; form-action 'none'; connect-src 'none'", func() []byte { return p.report })
@@ -175,74 +181,81 @@ func (p *Page) write(w http.ResponseWriter, kind, policy string, body func() []b
 	data, at := body(), p.at
 	p.mu.Unlock()
 	if at.IsZero() {
+		refresh(w, firstWait)
 		http.Error(w, "the first look is not over; try again in some seconds", http.StatusServiceUnavailable)
 		return
 	}
-	w.Header().Set("Content-Type", kind)
-	w.Header().Set("Content-Security-Policy", policy)
 	w.Header().Set("Last-Modified", at.UTC().Format(http.TimeFormat))
-	w.Write(data)
+	send(w, kind, policy, data)
 }
 
-// index is the page around the report: how old that is, and what cannot be seen.
-// It asks again by itself, without a script, unless ?still is in its address.
-func (p *Page) index(w http.ResponseWriter, r *http.Request) {
-	still := r.URL.Query().Has("still")
+// status says how old the report is and what cannot be seen. Browsers ask for it
+// again by themselves, without a script.
+func (p *Page) status(w http.ResponseWriter, _ *http.Request) {
 	p.mu.Lock()
 	state := struct {
-		At     string
+		At     time.Time
 		Age    time.Duration
-		Still  bool
 		Inputs []Input
-	}{clock(p.at), p.Now().Sub(p.at).Round(time.Second), still, p.inputs}
-	if p.at.IsZero() {
-		state.At = ""
-	}
+	}{p.at, p.Now().Sub(p.at).Round(time.Second), p.inputs}
 	p.mu.Unlock()
+	wait := p.Interval
+	if state.At.IsZero() {
+		wait = firstWait
+	}
 	var b bytes.Buffer
-	if err := indexPage.Execute(&b, state); err != nil {
+	if err := statusPage.Execute(&b, state); err != nil {
 		http.Error(w, "the page could not be written", http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
-	if !still {
-		wait := p.Interval
-		if state.At == "" {
-			wait = time.Second // until the first look is over
-		}
-		w.Header().Set("Refresh", fmt.Sprint(max(1, int(wait.Seconds()))))
-	}
-	w.Write(b.Bytes())
+	refresh(w, wait)
+	send(w, "text/html; charset=utf-8", styledOnly, b.Bytes())
 }
 
-var indexPage = template.Must(template.New("index").Funcs(template.FuncMap{"clock": clock, "printable": report.Printable}).Parse(`<!doctype html>
+// refresh has browsers ask again after a while.
+func refresh(w http.ResponseWriter, after time.Duration) {
+	w.Header().Set("Refresh", strconv.Itoa(max(1, int(after.Seconds()))))
+}
+
+func send(w http.ResponseWriter, kind, policy string, body []byte) {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Security-Policy", policy)
+	w.Write(body)
+}
+
+// styledOnly is the policy of our own pages, which have no script.
+const styledOnly = "default-src 'none'; style-src 'unsafe-inline'; frame-src 'self'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
+
+// indexPage has the state and the report in frames, so that each is loaded anew
+// by itself and the report stays a document of its own.
+const indexPage = `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>contend</title>
-<style>
-:root { color-scheme: light dark }
-body { margin: 0; display: flex; flex-direction: column; height: 100vh; font: 15px/1.4 system-ui, sans-serif }
-header { padding: .5em 1em }
-p { margin: 0 }
-iframe { border: 0; flex: 1; width: 100% }
-</style></head><body><header role="status">
-{{if .At}}<p>Seen at {{.At}}, {{.Age}} ago. {{if .Still}}<a href="/">Refresh by itself</a>{{else}}<a href="/?still">Hold still</a>{{end}}</p>
-{{else}}<p>Looking for the first time.</p>{{end}}
-{{range .Inputs}}{{if .Why}}<p><strong>{{printable .Name}} cannot be seen since {{clock .Blind}}</strong>: {{printable .Why}}</p>
-{{end}}{{end}}</header>
-{{if .At}}<iframe src="/report.html" title="the report"></iframe>{{end}}
-</body></html>
+<style>:root { color-scheme: light dark } body { margin: 0; display: flex; flex-direction: column; height: 100vh } iframe { border: 0; width: 100% } #status { height: 4.5em } #report { flex: 1 }</style>
+</head><body><iframe id="status" src="/status.html" title="what can be seen"></iframe><iframe id="report" src="/report.html" title="the report"></iframe></body></html>
+`
+
+var statusPage = template.Must(template.New("status").Funcs(template.FuncMap{"clock": clock, "printable": report.Printable}).Parse(`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>contend: status</title>
+<style>:root { color-scheme: light dark } body { margin: .5em 1em; font: 15px/1.4 system-ui, sans-serif } p { margin: 0 }</style></head><body role="status">
+{{if .At.IsZero}}<p>Looking for the first time.</p>
+{{else}}<p>Seen at {{clock .At}}, {{.Age}} ago.</p>
+{{end}}{{range .Inputs}}{{if .Why}}<p><strong>{{printable .Name}} cannot be seen since {{clock .Blind}}</strong>: {{printable .Why}}</p>
+{{end}}{{end}}</body></html>
 `))
 
-// textPage is a report's text as HTML.
-func textPage(w io.Writer, r *detect.Report) error {
+// textPage is a report's text as HTML, loaded anew each interval.
+func (p *Page) textPage(w io.Writer, r *detect.Report) error {
 	var text bytes.Buffer
 	if err := report.Text(&text, r, report.TextOptions{}); err != nil {
 		return err
 	}
-	return textTemplate.Execute(w, cmp.Or(text.String(), "nothing"))
+	return textTemplate.Execute(w, struct {
+		Refresh int
+		Text    string
+	}{max(1, int(p.Interval.Seconds())), text.String()})
 }
 
 var textTemplate = template.Must(template.New("report").Parse(`<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>contend: report</title><style>:root { color-scheme: light dark } pre { overflow-x: auto }</style></head><body><pre>{{.}}</pre></body></html>
+<html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="{{.Refresh}}"><meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>contend: report</title><style>:root { color-scheme: light dark } pre { overflow-x: auto }</style></head><body><pre>{{.Text}}</pre></body></html>
 `))

@@ -35,22 +35,22 @@ func TestPage(t *testing.T) {
 	p := &Page{Interval: 15 * time.Second, Now: func() time.Time { return now }}
 	m := &Metrics{}
 	h := p.Handler(m.Registry(), false)
-	if w := ask(h, "GET", "/", "localhost"); w.Code != 200 || w.Header().Get("Refresh") != "1" || !strings.Contains(w.Body.String(), "first time") {
+	if w := ask(h, "GET", "/status.html", "localhost"); w.Code != 200 || w.Header().Get("Refresh") != "1" || !strings.Contains(w.Body.String(), "first time") {
 		t.Errorf("before the first look: %d %v %s", w.Code, w.Header(), w.Body)
 	}
-	if w := ask(h, "GET", "/report.json", "localhost"); w.Code != http.StatusServiceUnavailable {
-		t.Errorf("report before the first look: %d", w.Code)
+	if w := ask(h, "GET", "/report.json", "localhost"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Refresh") != "1" {
+		t.Errorf("report before the first look: %d %v", w.Code, w.Header())
 	}
 	const hostile = `<script>alert(1)</script>`
 	if err := p.Set(seenLook(noon, hostile+"12 of 13 wait", "")); err != nil {
 		t.Fatal(err)
 	}
 	now = noon.Add(3 * time.Second)
-	if w := ask(h, "GET", "/", "[::1]:7117"); !strings.Contains(w.Body.String(), "2026-11-30T12:00:00Z, 3s ago") || w.Header().Get("Refresh") != "15" {
+	if w := ask(h, "GET", "/status.html", "[::1]:7117"); !strings.Contains(w.Body.String(), "2026-11-30T12:00:00Z, 3s ago") || w.Header().Get("Refresh") != "15" {
 		t.Errorf("%v %s", w.Header(), w.Body)
 	}
-	if w := ask(h, "GET", "/?still", "localhost:1"); w.Header().Get("Refresh") != "" {
-		t.Errorf("held still: %v", w.Header())
+	if w := ask(h, "GET", "/", "localhost:1"); w.Code != 200 || strings.Count(w.Body.String(), "<iframe") != 2 {
+		t.Errorf("the page: %d %s", w.Code, w.Body)
 	}
 	report := ask(h, "GET", "/report.html", "127.0.0.1:7117")
 	if body := report.Body.String(); !strings.Contains(body, "12 of 13 wait") || strings.Contains(body, "<script") {
@@ -67,7 +67,7 @@ func TestPage(t *testing.T) {
 	if err := p.Set(seenLook(now, "nothing found", "no answer "+hostile)); err != nil {
 		t.Fatal(err)
 	}
-	if w := ask(h, "GET", "/", "localhost"); !strings.Contains(w.Body.String(), "1m0s ago") || !strings.Contains(w.Body.String(), "cannot be seen since 2026-11-30T12:01:00Z") || strings.Contains(w.Body.String(), "<script") {
+	if w := ask(h, "GET", "/status.html", "localhost"); !strings.Contains(w.Body.String(), "1m0s ago") || !strings.Contains(w.Body.String(), "cannot be seen since 2026-11-30T12:01:00Z") || strings.Contains(w.Body.String(), "<script") {
 		t.Errorf("blind: %s", w.Body)
 	}
 	if w := ask(h, "GET", "/report.json", "localhost"); !strings.Contains(w.Body.String(), "12 of 13 wait") {
