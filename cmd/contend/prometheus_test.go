@@ -82,6 +82,9 @@ func TestPrometheus(t *testing.T) {
 		return errors.Join(found(r, "", nil, nil), matched(r))
 	})
 
+	watched := startWatch(t, append(slices.Clip(ask[:len(ask)-1]), admin)...)
+	eventually(t, "a watch that says nothing", func() error { return watched(nil, nil, 0) })
+
 	// 3,000 a second are more than the lock serves on any machine, and 600 at a
 	// time are all that wait: further arrivals are dropped where they arise.
 	send("/", 3000, 600)
@@ -107,6 +110,9 @@ func TestPrometheus(t *testing.T) {
 			return err
 		}
 		return errors.Join(found(r, "telemetryblock", append(want, "telemetryblock"), allow), surged(r, instance), named(r))
+	})
+	eventually(t, "the lock and its evidence by a watch", func() error {
+		return watched(append(want, "telemetryblock"), allow, 1)
 	})
 }
 

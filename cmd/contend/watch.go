@@ -75,7 +75,7 @@ func (f *lookFlags) looker(cmd *cobra.Command, args []string) (*watch.Looker, er
 		return nil, err
 	}
 	if opt.Server != nil {
-		opt.Server, opt.Since = series.NewRecent(opt.Server), watchSince
+		opt.Server, opt.Since = series.NewRecent(opt.Server), watchSince/time.Duration(max(1, f.series.factor.value))
 	}
 	return watch.NewLooker(watch.Options{
 		Series: opt, Processes: args, HTTP: f.client, Timeout: f.interval * 4 / 5,

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// startWatch watches each second until the end of the test. What it returns holds
+// the lines so far to the detectors that must have begun and may have, and to how
+// many bundles there must be at least, which contend analyze reads.
+func startWatch(t *testing.T, args ...string) func(want, allow []string, bundles int) error {
+	t.Helper()
+	dir := t.TempDir()
+	out, err := os.Create(filepath.Join(dir, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	kept := filepath.Join(dir, "kept")
+	cmd := exec.Command("contend", append([]string{"watch", "--interval", "1s", "--bundle", kept}, args...)...)
+	cmd.Stdout, cmd.Stderr = out, out
+	start(t, cmd)
+	t.Cleanup(func() { cmd.Process.Kill() })
+	return func(want, allow []string, bundles int) error {
+		said, err := os.ReadFile(out.Name())
+		if err != nil {
+			return err
+		}
+		var begun []string
+		for line := range strings.Lines(string(said)) {
+			words := strings.Fields(line)
+			if len(words) < 3 || words[1] != "begins" {
+				continue
+			}
+			name := strings.Trim(words[2], ",")
+			if !slices.Contains(want, name) && !slices.Contains(allow, name) {
+				return fmt.Errorf("%s begins, which must not:\n%s", name, said)
+			}
+			begun = append(begun, name)
+		}
+		for _, name := range want {
+			if !slices.Contains(begun, name) {
+				return fmt.Errorf("%s does not begin:\n%s", name, said)
+			}
+		}
+		if !strings.Contains(string(said), " watching ") || strings.Contains(string(said), " blind ") {
+			return fmt.Errorf("it cannot see:\n%s", said)
+		}
+		if n := strings.Count(string(said), " evidence "+kept); n < bundles {
+			return fmt.Errorf("%d bundles, expected %d or more:\n%s", n, bundles, said)
+		}
+		if bundles == 0 {
+			return nil
+		}
+		r, err := analyzeJSON(kept)
+		if err != nil {
+			return err
+		}
+		return found(r, "telemetryblock", []string{"telemetryblock"}, []string{"applock", "lockheadroom", "goroutineleak"})
+	}
+}
