@@ -58,7 +58,7 @@ func TestLookBack(t *testing.T) {
 	if want := []string{"well", "sick"}; strings.Join(roles, " ") != strings.Join(want, " ") {
 		t.Fatalf("looked at %q, want %q", roles, want)
 	}
-	if r.Verdict.Cause != "crowd" || r.Verdict.Confidence != detect.Medium || !strings.Contains(r.Verdict.Summary, "earlier, in sick") {
+	if r.Verdict.Cause != "crowd" || r.Verdict.Confidence != detect.Medium || !strings.Contains(r.Verdict.Summary, "earlier, in sick") || !r.Findings[0].Past {
 		t.Errorf("verdict %+v, want the earlier snapshot's, with medium confidence and said so", r.Verdict)
 	}
 	// Who looks again and again has told it then.

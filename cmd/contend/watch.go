@@ -190,8 +190,11 @@ func runWatch(cmd *cobra.Command, args []string, f *lookFlags, k *keepFlags) err
 	tracker := &watch.Tracker{Interval: f.interval}
 	metrics := &watch.Metrics{}
 	first := true
+	steps := newProgress(stderr)
+	steps.begin("looking for the first time")
 	return f.run(listener, watch.MetricsHandler(metrics.Registry(), public), func(ctx context.Context, now time.Time, missed int) error {
 		look := looker.Look(ctx, now)
+		steps.done()
 		if ctx.Err() != nil {
 			return nil // what could not be seen is our own doing
 		}

@@ -129,7 +129,7 @@ func (t *Tracker) inputs(look *Look) (out []Change) {
 			out = append(out, Change{At: look.At, Kind: Blind, Input: in.Name, Text: in.Why})
 		case in.Blind.IsZero() && was:
 			delete(t.blind, in.Name)
-			out = append(out, Change{At: look.At, Kind: Sees, Input: in.Name, Text: fmt.Sprintf("again, blind for %s since %s", look.At.Sub(since).Round(time.Second), clock(since))})
+			out = append(out, Change{At: look.At, Kind: Sees, Input: in.Name, Text: fmt.Sprintf("it was blind for %s, since %s", look.At.Sub(since).Round(time.Second), clock(since))})
 		}
 	}
 	for _, name := range look.Restarted {

@@ -63,10 +63,10 @@ func TestChanges(t *testing.T) {
 			{at: "0s", has: "applock warning, herd warning alert", want: "begins applock warning; begins herd warning"},
 			{at: "15s", has: "herd warning alert", blind: "process", want: "blind process: no answer"},
 			{at: "10m0s", has: "herd warning alert", blind: "process"},
-			{at: "10m15s", blind: "server", want: "blind server: no answer; sees process again, blind for 10m0s"},
+			{at: "10m15s", blind: "server", want: "blind server: no answer; sees process it was blind for 10m0s"},
 			{at: "11m45s", blind: "server"},
 			{at: "12m0s", blind: "server", want: "ends applock warning after 12m0s"},
-			{at: "12m15s", want: "sees server again, blind for 2m0s; ends herd warning after 12m15s"},
+			{at: "12m15s", want: "sees server it was blind for 2m0s; ends herd warning after 12m15s"},
 		},
 		"series that have ended say nothing": {
 			{at: "0s", has: "lockwait warning alert", want: "begins lockwait warning"},
@@ -127,7 +127,7 @@ func brief(c Change) string {
 	if words = append(words, string(c.Kind)); c.Finding != nil {
 		words = append(words, c.Finding.Detector)
 	}
-	text, _, _ := strings.Cut(c.Text, " since 2026")
+	text, _, _ := strings.Cut(c.Text, ", since 2026")
 	switch c.Kind {
 	case Begins:
 		return strings.Join(append(words, string(c.Finding.Severity)), " ")

@@ -132,7 +132,7 @@ type Page struct {
 	inputs []Input
 }
 
-// Set takes the report of a look. Where nothing could be seen, the report of before
+// Set takes the report of a look. Where it saw nothing, the report of before
 // stays, and the page says how old it is.
 func (p *Page) Set(look *Look) error {
 	seen := false
@@ -142,7 +142,7 @@ func (p *Page) Set(look *Look) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.inputs = look.Inputs
-	if !seen && !p.at.IsZero() {
+	if !seen {
 		return nil
 	}
 	render := p.Render
@@ -182,7 +182,7 @@ func (p *Page) write(w http.ResponseWriter, kind, policy string, body func() []b
 	p.mu.Unlock()
 	if at.IsZero() {
 		refresh(w, firstWait)
-		http.Error(w, "the first look is not over; try again in some seconds", http.StatusServiceUnavailable)
+		http.Error(w, "nothing has been seen so far; try again in some seconds", http.StatusServiceUnavailable)
 		return
 	}
 	w.Header().Set("Last-Modified", at.UTC().Format(http.TimeFormat))
@@ -237,8 +237,9 @@ const indexPage = `<!doctype html>
 var statusPage = template.Must(template.New("status").Funcs(template.FuncMap{"clock": clock, "printable": report.Printable}).Parse(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>contend: status</title>
 <style>:root { color-scheme: light dark } body { margin: .5em 1em; font: 15px/1.4 system-ui, sans-serif } p { margin: 0 }</style></head><body role="status">
-{{if .At.IsZero}}<p>Looking for the first time.</p>
-{{else}}<p>Seen at {{clock .At}}, {{.Age}} ago.</p>
+{{if not .At.IsZero}}<p>Seen at {{clock .At}}, {{.Age}} ago.</p>
+{{else if .Inputs}}<p>Nothing could be seen so far.</p>
+{{else}}<p>Looking for the first time.</p>
 {{end}}{{range .Inputs}}{{if .Why}}<p><strong>{{printable .Name}} cannot be seen since {{clock .Blind}}</strong>: {{printable .Why}}</p>
 {{end}}{{end}}</body></html>
 `))

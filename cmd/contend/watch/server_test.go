@@ -41,6 +41,15 @@ func TestPage(t *testing.T) {
 	if w := ask(h, "GET", "/report.json", "localhost"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Refresh") != "1" {
 		t.Errorf("report before the first look: %d %v", w.Code, w.Header())
 	}
+	if err := p.Set(seenLook(noon, "nothing found", "refused")); err != nil {
+		t.Fatal(err)
+	}
+	if w := ask(h, "GET", "/status.html", "localhost"); !strings.Contains(w.Body.String(), "Nothing could be seen so far") || !strings.Contains(w.Body.String(), "refused") {
+		t.Errorf("blind from the start: %s", w.Body)
+	}
+	if w := ask(h, "GET", "/report.html", "localhost"); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("report of nothing: %d", w.Code)
+	}
 	const hostile = `<script>alert(1)</script>`
 	if err := p.Set(seenLook(noon, hostile+"12 of 13 wait", "")); err != nil {
 		t.Fatal(err)
