@@ -59,7 +59,8 @@ type Looker struct {
 	Options
 	server    *Input // nil where there is none
 	processes []*process
-	last      time.Time // look
+	last      time.Time     // look
+	patience  time.Duration // with a process' metrics
 }
 
 // Input is one thing that is looked at, and whether it could be seen.
@@ -145,7 +146,7 @@ func (look *Look) sees(job string) bool {
 
 // NewLooker refuses addresses that are none, and a look without any.
 func NewLooker(o Options) (*Looker, error) {
-	l := &Looker{Options: o}
+	l := &Looker{Options: o, patience: o.Timeout / 4}
 	l.Series.Collect.Memo = &series.Memo{}
 	if o.Series.Server != nil {
 		l.server = &Input{Name: o.Series.ServerName}
@@ -215,7 +216,7 @@ func (l *Looker) Look(ctx context.Context, now time.Time) *Look {
 	parts := make([]*ingest.Bundle, len(l.processes))
 	restarted := make([]bool, len(l.processes))
 	for i, p := range l.processes {
-		wg.Go(func() { parts[i], restarted[i] = p.look(ctx, now, l.HTTP) })
+		wg.Go(func() { parts[i], restarted[i] = p.look(ctx, now, l.HTTP, l.patience) })
 	}
 	wg.Wait()
 	for i, p := range l.processes {
@@ -272,11 +273,16 @@ func (in *Input) saw(now time.Time, why string) {
 }
 
 // look takes a goroutine profile, the cheapest there is: 0.8 ms of a process with
-// 17,000 goroutines. restarted says that the process is another than before.
-func (p *process) look(ctx context.Context, now time.Time, client *http.Client) (b *ingest.Bundle, restarted bool) {
-	started := p.startTime(ctx, client)
+// 17,000 goroutines. restarted says that the process is another than before. Its
+// metrics, which may wait for the very lock that its requests wait for, are not
+// waited for longer than patience.
+func (p *process) look(ctx context.Context, now time.Time, client *http.Client, patience time.Duration) (b *ingest.Bundle, restarted bool) {
+	var started float64
+	var metrics sync.WaitGroup
+	metrics.Go(func() { started = p.startTime(ctx, client, patience) })
 	u := p.base.JoinPath(pprofPath, "goroutine")
 	b = ingest.Load(ctx, []string{u.String()}, ingest.Options{MaxBytes: maxProfile, HTTP: client})
+	metrics.Wait()
 	if len(b.Failures) > 0 {
 		p.saw(now, b.Failures[0].Err.Error())
 		return b, false
@@ -285,8 +291,8 @@ func (p *process) look(ctx context.Context, now time.Time, client *http.Client) 
 		p.saw(now, "expected a goroutine profile, saw another; check that net/http/pprof answers at that address")
 		return &ingest.Bundle{}, false
 	}
-	// One that does not say when it began may be another after it was gone.
-	unsure := started == 0 && !p.Blind.IsZero()
+	// One that does not say when it began may be another, if it said so before or was gone.
+	unsure := started == 0 && (p.started != 0 || !p.Blind.IsZero())
 	restarted = p.started != 0 && started != 0 && started != p.started
 	if restarted || unsure {
 		p.latest, p.earlier = nil, nil
@@ -333,11 +339,11 @@ func (look *Look) add(p *process, b *ingest.Bundle) {
 }
 
 // startTime is when a process began, by its metrics; 0 where they do not say.
-func (p *process) startTime(ctx context.Context, client *http.Client) float64 {
+func (p *process) startTime(ctx context.Context, client *http.Client, patience time.Duration) float64 {
 	if p.unstated {
 		return 0
 	}
-	data, _, err := ingest.Get(ctx, client, ingest.Request{URL: p.base.JoinPath("metrics"), Want: "metrics", Accept: "text/plain;version=0.0.4", MaxBytes: maxMetrics, Timeout: time.Minute})
+	data, _, err := ingest.Get(ctx, client, ingest.Request{URL: p.base.JoinPath("metrics"), Want: "metrics", Accept: "text/plain;version=0.0.4", MaxBytes: maxMetrics, Timeout: patience})
 	if err != nil {
 		switch ingest.StatusOf(err) {
 		case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnauthorized, http.StatusForbidden:
