@@ -157,3 +157,33 @@ func TestMemo(t *testing.T) {
 		}
 	}
 }
+
+// Beyond what may be remembered answers are right all the same, and asked for whole.
+func TestRecentLimit(t *testing.T) {
+	t.Parallel()
+	const step = 15 * time.Second
+	src := &clockSource{}
+	recent := NewRecent(src)
+	recent.most = 100
+	end := time.Unix(1_700_000_100, 0)
+	end = end.Add(-time.Duration(end.UnixMilli()%step.Milliseconds()) * time.Millisecond)
+	for _, tt := range []struct {
+		expr         string
+		window, want time.Duration // want is what is asked for
+	}{
+		{"small", 20 * time.Minute, 20 * time.Minute}, // 73 settled steps are remembered
+		{"small", 20 * time.Minute, 2*time.Minute - step},
+		{"other", 20 * time.Minute, 20 * time.Minute}, // and as many more are too many
+		{"other", 20 * time.Minute, 20 * time.Minute},
+		{"small", 20 * time.Minute, 2*time.Minute - step},
+	} {
+		src.asked = nil
+		m, err := recent.Range(t.Context(), tt.expr, end.Add(-tt.window), end, step)
+		if err != nil || len(m) != 1 || len(m[0].Floats) != int(tt.window/step)+1 {
+			t.Fatalf("%s: %v, %v", tt.expr, m, err)
+		}
+		if want := fmt.Sprintf("%s %d steps", tt.expr, tt.want/step+1); src.asked[0] != want {
+			t.Errorf("asked %q, want %q", src.asked, want)
+		}
+	}
+}

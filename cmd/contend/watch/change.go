@@ -30,8 +30,9 @@ const (
 type Change struct {
 	At      time.Time
 	Kind    Kind
-	Finding *Tracked // of Begins, Changes and Ends
-	Input   string   // of Blind, Sees, Restart and Evidence
+	Finding *Tracked        // of Begins, Changes, Ends and, where there is a cause, Verdict
+	Was     detect.Severity // of Changes, before
+	Input   string          // of Blind, Sees, Restart and Evidence
 	Text    string
 }
 
@@ -204,7 +205,9 @@ func (t *Tracker) seen(k key, now *Tracked, look *Look) []Change {
 		return nil
 	}
 	f.Severity, f.calmer = now.Severity, time.Time{}
-	return []Change{change(look, Changes, f, fmt.Sprintf("was %s: %s", was, f.Summary))}
+	c := change(look, Changes, f, fmt.Sprintf("was %s: %s", was, f.Summary))
+	c.Was = was
+	return []Change{c}
 }
 
 // unseen takes in that a look lacks a finding, if it could have had it.

@@ -71,7 +71,8 @@ func (k *Keeper) Keep(ctx context.Context, look *Look, changes []Change, process
 	}
 	var appeared []Change
 	for _, c := range changes {
-		if c.Kind == Begins && c.Finding.Role == detect.Cause && c.Finding.Severity != detect.Info {
+		news := c.Kind == Begins || c.Kind == Changes && c.Was == detect.Info
+		if news && c.Finding.Role == detect.Cause && c.Finding.Severity != detect.Info {
 			appeared = append(appeared, c)
 		}
 	}

@@ -26,6 +26,12 @@ func begins(detector string, role detect.Role, severity detect.Severity) Change 
 	return Change{Kind: Begins, Finding: &Tracked{Detector: detector, Role: role, Severity: severity, Job: "app", Summary: "it waits"}}
 }
 
+func worse(was detect.Severity) Change {
+	c := begins("applock", detect.Cause, detect.Critical)
+	c.Kind, c.Was = Changes, was
+	return c
+}
+
 // Each cause that appears has its profiles, and one dump in ten minutes.
 func TestDumpLimits(t *testing.T) {
 	t.Parallel()
@@ -44,6 +50,7 @@ func TestDumpLimits(t *testing.T) {
 		"no dump":                       {func(o *EvidenceOptions) { o.NoDump = true }, map[int][]Change{0: cause("applock")}, 0, 2},
 		"too many goroutines":           {func(o *EvidenceOptions) { o.MaxGoroutines = 1 }, map[int][]Change{0: cause("applock")}, 0, 2},
 		"a symptom":                     {nil, map[int][]Change{0: {begins("healthcheck", detect.Symptom, detect.Critical)}}, 0, 0},
+		"what turns out to be bad":      {nil, map[int][]Change{0: {begins("applock", detect.Cause, detect.Info)}, 1: {worse(detect.Info)}, 2: {worse(detect.Warning)}}, 1, 2},
 		"what is worth knowing alone":   {nil, map[int][]Change{0: {begins("lockwait", detect.Cause, detect.Info)}}, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -59,7 +59,7 @@ type Looker struct {
 	Options
 	server    *Input // nil where there is none
 	processes []*process
-	last      time.Time     // look
+	last      time.Time     // when it looked last
 	patience  time.Duration // with a process' metrics
 }
 
@@ -76,7 +76,7 @@ type Input struct {
 // process is a live one, and what is remembered of it.
 type process struct {
 	Input
-	instance string   // as in series, where they know it; so is Job
+	instance string   // HOST:PORT, as in series, and the path where there is one
 	base     *url.URL // its root
 	latest   *stacks.Snapshot
 	earlier  *stacks.Snapshot // of the same process, for comparison; nil where there is none
@@ -93,7 +93,7 @@ type Look struct {
 	// Restarted are the processes, by name, that are others than at the look before.
 	Restarted []string
 	bundle    *ingest.Bundle
-	since     time.Duration // the look before
+	since     time.Duration // since the look before
 }
 
 // Targets are the processes that could be seen, for a recorder to take profiles of.
@@ -156,7 +156,7 @@ func NewLooker(o Options) (*Looker, error) {
 		if err != nil {
 			return nil, err
 		}
-		p := &process{Input: Input{Name: shown(base), Job: jobOf(base)}, base: base, instance: base.Host}
+		p := &process{Input: Input{Name: shown(base), Job: jobOf(base)}, base: base, instance: base.Host + base.Path}
 		if slices.ContainsFunc(l.processes, func(other *process) bool { return other.Name == p.Name }) {
 			return nil, fmt.Errorf("expected each process once, saw %s twice", p.Name)
 		}
