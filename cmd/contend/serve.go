@@ -10,9 +10,9 @@ import (
 	"github.com/contend/contend/cmd/contend/watch"
 )
 
-// servePort is one that IANA has not given away and no tool beside contend is
-// known for (Prometheus' and its exporters' are from 9090 on).
-const servePort = "7117"
+// servePort is the same each time, so that a bookmark lasts, and none that
+// Prometheus, its exporters or net/http/pprof's examples use.
+const servePort = "7126"
 
 func serveCommand() *cobra.Command {
 	var f lookFlags
@@ -59,7 +59,6 @@ func runServe(cmd *cobra.Command, args []string, f *lookFlags) error {
 	}
 	tracker := &watch.Tracker{Interval: f.interval}
 	metrics := &watch.Metrics{}
-	// Without Render the page shows the report's text.
 	page := &watch.Page{Interval: f.interval, Now: time.Now}
 	return f.run(listener, page.Handler(metrics.Registry(), public), func(ctx context.Context, now time.Time, missed int) error {
 		look := looker.Look(ctx, now)

@@ -38,7 +38,7 @@ const (
 	firstWait = time.Second
 )
 
-// Listen listens at an address such as 127.0.0.1:7117. public says that others
+// Listen listens at an address such as 127.0.0.1:7126. public says that others
 // than this machine may reach it.
 func Listen(address string) (l net.Listener, public bool, err error) {
 	if l, err = net.Listen("tcp", address); err != nil {

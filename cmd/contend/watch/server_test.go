@@ -55,13 +55,13 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	now = noon.Add(3 * time.Second)
-	if w := ask(h, "GET", "/status.html", "[::1]:7117"); !strings.Contains(w.Body.String(), "2026-11-30T12:00:00Z, 3s ago") || w.Header().Get("Refresh") != "15" {
+	if w := ask(h, "GET", "/status.html", "[::1]:7126"); !strings.Contains(w.Body.String(), "2026-11-30T12:00:00Z, 3s ago") || w.Header().Get("Refresh") != "15" {
 		t.Errorf("%v %s", w.Header(), w.Body)
 	}
 	if w := ask(h, "GET", "/", "localhost:1"); w.Code != 200 || strings.Count(w.Body.String(), "<iframe") != 2 {
 		t.Errorf("the page: %d %s", w.Code, w.Body)
 	}
-	report := ask(h, "GET", "/report.html", "127.0.0.1:7117")
+	report := ask(h, "GET", "/report.html", "127.0.0.1:7126")
 	if body := report.Body.String(); !strings.Contains(body, "12 of 13 wait") || strings.Contains(body, "<script") {
 		t.Errorf("%s", body)
 	}
@@ -98,9 +98,9 @@ func TestGuard(t *testing.T) {
 		public             bool
 		code               int
 	}{
-		{"GET", "/metrics", "localhost:7117", false, 200},
+		{"GET", "/metrics", "localhost:7126", false, 200},
 		{"HEAD", "/metrics", "127.9.9.9", false, 200},
-		{"GET", "/metrics", "rebound.example:7117", false, 421},
+		{"GET", "/metrics", "rebound.example:7126", false, 421},
 		{"GET", "/metrics", "127.0.0.1.example", false, 421},
 		{"GET", "/metrics", "", false, 421},
 		{"GET", "/metrics", "contend.example", true, 200},
