@@ -24,9 +24,10 @@ live processes (URL), or at both, and shows the report at http://` + "127.0.0.1:
 for a browser, which asks again by itself. Where nothing can be seen, the last
 report stays, with its age and the reason.
 
-It listens on this machine alone, to requests by the name localhost or a loopback
-address, unless --listen says otherwise: whoever reaches it sees function names,
-addresses and jobs of the service, and is not asked for a password.
+It listens on this machine alone, to requests by the name localhost or a
+loopback address, unless --listen says otherwise: whoever reaches it sees
+function names, addresses and jobs of the service, and is not asked for a
+password.
 
 Beside the page there are /report.json and, for Prometheus, /metrics.
 

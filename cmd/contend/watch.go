@@ -154,7 +154,7 @@ SIGTERM and Ctrl-C end it, with what was taken in place.
 Exit codes: 0 it was told to end; 1 it could not listen; 2 wrong usage. An input
 that cannot be seen is said, and does not end it.`,
 		Example: `  contend watch http://localhost:6060
-  contend watch --prometheus http://localhost:9090 --selector 'job="gateway"' http://gateway:6060
+  contend watch --prometheus http://localhost:9090 http://gateway:6060
   contend watch --prometheus http://localhost:9090 --listen 127.0.0.1:7127`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runWatch(cmd, args, &f, &k) },
 	}

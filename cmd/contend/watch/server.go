@@ -20,7 +20,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/net/netutil"
 
-	"github.com/contend/contend/detect"
 	"github.com/contend/contend/detect/report"
 )
 
@@ -119,9 +118,6 @@ func isLoopback(host string) bool {
 
 // Page shows the last report. It may be asked while it is set.
 type Page struct {
-	// Render writes a report as a whole document of HTML that loads itself anew each
-	// interval; nil writes its text so.
-	Render   func(io.Writer, *detect.Report) error
 	Interval time.Duration // between looks: how often browsers ask again
 	Now      func() time.Time
 
@@ -145,12 +141,9 @@ func (p *Page) Set(look *Look) error {
 	if !seen {
 		return nil
 	}
-	render := p.Render
-	if render == nil {
-		render = p.textPage
-	}
 	var page, data bytes.Buffer
-	if err := errors.Join(render(&page, look.Report), report.JSON(&data, look.Report)); err != nil {
+	html := report.HTML(&page, look.Report, report.HTMLOptions{Refresh: p.Interval})
+	if err := errors.Join(html, report.JSON(&data, look.Report)); err != nil {
 		return fmt.Errorf("show the report: %w", err)
 	}
 	p.report, p.json, p.at = page.Bytes(), data.Bytes(), look.At
@@ -242,21 +235,4 @@ var statusPage = template.Must(template.New("status").Funcs(template.FuncMap{"cl
 {{else}}<p>Looking for the first time.</p>
 {{end}}{{range .Inputs}}{{if .Why}}<p><strong>{{printable .Name}} cannot be seen since {{clock .Blind}}</strong>: {{printable .Why}}</p>
 {{end}}{{end}}</body></html>
-`))
-
-// textPage is a report's text as HTML, loaded anew each interval.
-func (p *Page) textPage(w io.Writer, r *detect.Report) error {
-	var text bytes.Buffer
-	if err := report.Text(&text, r, report.TextOptions{}); err != nil {
-		return err
-	}
-	return textTemplate.Execute(w, struct {
-		Refresh int
-		Text    string
-	}{max(1, int(p.Interval.Seconds())), text.String()})
-}
-
-var textTemplate = template.Must(template.New("report").Parse(`<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="{{.Refresh}}"><meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>contend: report</title><style>:root { color-scheme: light dark } pre { overflow-x: auto }</style></head><body><pre>{{.Text}}</pre></body></html>
 `))
