@@ -335,4 +335,15 @@ type Options struct {
 	// Live is for who looks again and again: a cause that only earlier snapshots show was told
 	// then, and is over.
 	Live bool
+	// AllLocks reports locks that survive Expect too, as information, and each
+	// lock without a forecast with its reason.
+	AllLocks bool
+	// BlockRate and MutexFraction are the sampling of the block and mutex
+	// profiles, where the user knows it; 0 is not known. They widen errors: the
+	// profiles' values are scaled already.
+	BlockRate     time.Duration
+	MutexFraction int
+	// RandomArrivals is the user's word that requests come from many who know
+	// nothing of each other, and are not dealt out in turn.
+	RandomArrivals bool
 }

@@ -323,7 +323,8 @@ func unmet(d *Detector, p *Pass) string {
 	return "needs " + strings.Join(wanted, " or ") + ", which the input does not have"
 }
 
-// settle keeps what the detector ruled out only where it found nothing, and
+// settle keeps what the detector ruled out only where it found nothing or the
+// user asked for all locks, and
 // keeps the promise that one which looked says so.
 func (p *Pass) settle(before int) {
 	said := p.ruledOut[:0]
@@ -331,7 +332,7 @@ func (p *Pass) settle(before int) {
 	for _, r := range p.ruledOut {
 		if r.Detector != p.Detector.Name {
 			said = append(said, r)
-		} else if len(p.findings) == before {
+		} else if len(p.findings) == before || p.Options.AllLocks {
 			said = append(said, r)
 			seen = true
 		}

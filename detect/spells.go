@@ -17,6 +17,8 @@ type Spell struct {
 	// Load is how many requests a second were answered meanwhile, by the series of
 	// the process; 0 where that is not known.
 	Load float64
+	// Earlier is set where the spell is of the same task in another bundle.
+	Earlier bool
 }
 
 // spells are a process's contention profiles over a window, in time order: the
@@ -72,6 +74,9 @@ func (p *Pass) addSpells(proc *ingest.Process, procs []*ingest.Process) {
 		if len(more) > 0 && more[len(more)-1].End.After(last) {
 			p.later = true
 		}
+		for i := range more {
+			more[i].Earlier = true
+		}
 		p.spells = append(p.spells, more...)
 	}
 	slices.SortStableFunc(p.spells, func(a, b Spell) int { return a.End.Compare(b.End) })
@@ -80,6 +85,16 @@ func (p *Pass) addSpells(proc *ingest.Process, procs []*ingest.Process) {
 // Later reports whether the input has the same task at a later time too, where
 // p's spells are looked at with its own.
 func (p *Pass) Later() bool { return p.later }
+
+// Siblings is how many instances of p's job the series beside it have, 0 where there are none.
+func (p *Pass) Siblings() int {
+	for _, v := range p.beside {
+		if v.Job == p.job {
+			return len(v.Canon.Instances[v.Job])
+		}
+	}
+	return 0
+}
 
 // Spells are p's, with their loads.
 func (p *Pass) Spells() []Spell {

@@ -46,20 +46,13 @@ func timedOut(cause error) bool {
 // its goroutines twice, and its block and mutex profiles between.
 func (l *loader) loadURL(ctx context.Context, raw string) *Bundle {
 	b := &Bundle{}
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" {
-		b.fail(DisplayName(raw), errors.New("expected a URL such as http://HOST:PORT, saw one that cannot be read; a password's special characters are written as %XX"))
+	u, base, err := hostBase(raw)
+	if err != nil {
+		b.fail(DisplayName(raw), err)
 		return b
 	}
-	dir := strings.TrimSuffix(u.Path, "/")
-	if dir == "" {
-		dir = pprofPath
-	}
-	if strings.HasSuffix(dir, pprofPath) {
-		base := *u
-		base.Path, base.RawPath = dir, ""
-		base.RawQuery = withoutParameters(u.RawQuery, "debug", "seconds")
-		l.loadHost(ctx, b, u, &base)
+	if base != nil {
+		l.loadHost(ctx, b, u, base)
 		return b
 	}
 	name := secret.HideInURL(u)

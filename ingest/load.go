@@ -52,6 +52,7 @@ type loader struct {
 	window              time.Duration // of block and mutex profiles
 	headerTimeout       time.Duration
 	fetchTimeout        time.Duration
+	watchEvery          time.Duration // on average
 	progress            func(string)
 	samples             *memory.Store
 }
@@ -65,6 +66,7 @@ func newLoader(opt Options) *loader {
 		window:        time.Duration(opt.Seconds) * time.Second,
 		headerTimeout: headerTimeout,
 		fetchTimeout:  fetchTimeout,
+		watchEvery:    watchEvery,
 		progress:      func(string) {},
 		samples:       memory.New(),
 	}

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"os"
 	"os/signal"
@@ -27,29 +25,25 @@ import (
 
 // analyzeFlags are the flags of contend analyze as given.
 type analyzeFlags struct {
-	output     string
+	report     reportFlags
 	base       string
 	telemetry  []string
 	detectors  []string
-	failOn     string
-	top        number
-	width      number
 	maxBytes   byteSize
 	httpConfig string
 	seconds    number
 	labels     bool
-	expect     multiple
+	locks      lockFlags
 	series     seriesFlags
 	pyroscope  pyroscopeFlags
 }
 
 func analyzeCommand() *cobra.Command {
 	f := analyzeFlags{
-		top:   number{value: 3, most: math.MaxInt32, want: "a number of findings, 0 for all"},
-		width: number{most: math.MaxInt32, want: "a number of columns"},
+		report: newReportFlags("findings"),
+		locks:  newLockFlags(),
 		// More than a few minutes is another tool's work, and longer than most
 		// servers and proxies keep a request open.
-		expect:  multiple{detect.UsualSurge},
 		seconds: number{value: 5, least: 1, most: 300, want: "a number of seconds, 1 to 300"},
 	}
 	cmd := &cobra.Command{
@@ -113,39 +107,26 @@ or above --fail-on was found (1 outranks 3).`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVarP(&f.output, "output", "o", "text", "`FORMAT` of the report: text, json or html")
+	f.report.addOutput(flags)
 	flags.StringVar(&f.base, "base", "", "show what grew against this `FILE|DIR|URL`: a healthy sibling, or yesterday's profile")
 	flags.StringSliceVar(&f.detectors, "detector", nil, "run only the detector `NAME` (repeatable; contend explain lists them)")
 	flags.StringSliceVar(&f.telemetry, "telemetry", nil, "count packages below import path `PREFIX` as telemetry (repeatable)")
-	flags.Var(&f.expect, "expect", "warn of a lock that saturates at less than `N` times today's load")
-	flags.StringVar(&f.failOn, "fail-on", "", "exit with 3 where a finding is at or above `SEVERITY`: critical, warning or info")
-	flags.Var(&f.top, "top", "show `N` findings, and N lines of evidence of each; 0 for all")
-	flags.Var(&f.width, "width", "wrap text at `N` columns, 40 to 140 (default the terminal's, else $COLUMNS, else 100)")
+	f.locks.add(flags)
+	f.report.add(flags)
 	flags.BoolVar(&f.labels, "labels", false, "show the values of profiler labels, which can hold secrets")
 	flags.Var(&f.maxBytes, "max-bytes", "limit what one input may unpack to, as 500MB or 2GiB (default 8GiB of text, 512MiB of protobuf)")
 	flags.Var(&f.seconds, "seconds", "sample block and mutex profiles of a URL over `N` seconds, 1 to 300")
 	f.pyroscope.add(cmd)
 	f.series.add(cmd)
 	flags.StringVar(&f.httpConfig, "http.config.file", "", "`FILE` with TLS and credentials for URLs, in the format of promtool")
-	completeFlag(cmd, "output", "text", "json", "html")
+	completeFlag(cmd, "output", reportFormats...)
 	return cmd
 }
 
-var errNoTelemetry = errors.New("expected an import path for --telemetry, such as example.com/app/metrics, saw none")
-
 // check refuses flags whose values make no sense.
 func (f *analyzeFlags) check(args []string) error {
-	if f.output != "html" && checkOutput(f.output) != nil {
-		return fmt.Errorf("unknown output %q; expected text, json or html", f.output)
-	}
-	if f.failOn != "" && !slices.Contains(detect.Severities, detect.Severity(f.failOn)) {
-		return fmt.Errorf("unknown severity %q for --fail-on; expected critical, warning or info", f.failOn)
-	}
 	if f.base == "-" && slices.Contains(args, "-") {
 		return errors.New("- is given both as an input and as --base; standard input can be read once")
-	}
-	if slices.Contains(f.telemetry, "") {
-		return errNoTelemetry
 	}
 	for _, name := range f.detectors {
 		if _, err := findDetector(name, all.Detectors()); err != nil {
@@ -156,23 +137,16 @@ func (f *analyzeFlags) check(args []string) error {
 }
 
 func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
-	if cmd.Flags().Changed("telemetry") && len(f.telemetry) == 0 {
-		f.telemetry = []string{""} // as the library reads --telemetry ''
-	}
 	if cmd.Flags().Changed("detector") && len(f.detectors) == 0 {
-		f.detectors = []string{""}
+		f.detectors = []string{""} // as the library reads --detector ''
 	}
-	if err := cmp.Or(f.check(args), f.series.check(cmd), f.pyroscope.check(cmd)); err != nil {
+	if err := cmp.Or(f.report.check(), f.check(args), checkTelemetry(cmd, f.telemetry), f.locks.check(), f.series.check(cmd), f.pyroscope.check(cmd)); err != nil {
 		return err
 	}
-	var client *http.Client
-	if f.httpConfig != "" {
-		var err error
-		if client, err = ingest.HTTPClient(f.httpConfig); err != nil {
-			return fmt.Errorf("--http.config.file: %w", err)
-		}
+	client, err := httpClient(f.httpConfig)
+	if err != nil {
+		return err
 	}
-
 	steps := newProgress(cmd.ErrOrStderr())
 	defer steps.done()
 	// The first Ctrl-C or SIGTERM (timeout, a job's end) while inputs are loaded ends waiting for them, so that
@@ -205,27 +179,36 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	stop()
 
 	steps.begin("analysing")
-	r := detect.Run(bundle, base, all.Detectors(), detect.Options{
-		Telemetry: f.telemetry,
-		Detectors: f.detectors,
-		Labels:    f.labels,
-		Expect:    f.expect.value,
-	})
+	opt := detect.Options{Telemetry: f.telemetry, Detectors: f.detectors, Labels: f.labels}
+	f.locks.set(&opt)
+	r := detect.Run(bundle, base, all.Detectors(), opt)
 	steps.done()
 	failed := complainOf(cmd.ErrOrStderr(), bundle.Failures, "")
 	if base != nil {
 		failed = complainOf(cmd.ErrOrStderr(), base.Failures, "base ") || failed
 	}
-	if err := writeReport(cmd.OutOrStdout(), r, f); err != nil {
-		return err
-	}
-	switch {
-	case failed:
-		return &outcome{exitFailed, nil}
-	case reaches(r, detect.Severity(f.failOn)):
-		return &outcome{exitFound, nil}
+	return f.report.conclude(cmd.OutOrStdout(), r, report.Text, failed)
+}
+
+// checkTelemetry refuses the empty prefix of a variable that is not set, which
+// would be all packages; given alone, the library reads it as no prefix.
+func checkTelemetry(cmd *cobra.Command, prefixes []string) error {
+	if slices.Contains(prefixes, "") || cmd.Flags().Changed("telemetry") && len(prefixes) == 0 {
+		return errors.New("expected an import path for --telemetry, such as example.com/app/metrics, saw none")
 	}
 	return nil
+}
+
+// httpClient is the client of a configuration file, nil where there is none.
+func httpClient(configFile string) (*http.Client, error) {
+	if configFile == "" {
+		return nil, nil
+	}
+	client, err := ingest.HTTPClient(configFile)
+	if err != nil {
+		return nil, fmt.Errorf("--http.config.file: %w", err)
+	}
+	return client, nil
 }
 
 // warnOfServers notes a Prometheus server whose own goroutines were looked at:
@@ -248,43 +231,4 @@ func complainOf(stderr io.Writer, failures []ingest.Failure, use string) bool {
 		complain(stderr, use+failure.Name+": "+failure.Err.Error())
 	}
 	return len(failures) > 0
-}
-
-func writeReport(stdout io.Writer, r *detect.Report, f *analyzeFlags) error {
-	var b bytes.Buffer
-	var err error
-	switch f.output {
-	case "json":
-		err = report.JSON(&b, r)
-	case "html":
-		err = report.HTML(&b, r, report.HTMLOptions{})
-	default:
-		err = report.Text(&b, r, report.TextOptions{
-			Width: cmp.Or(f.width.value, terminalWidth(stdout)),
-			Color: useColor(stdout),
-			Top:   f.top.value,
-		})
-	}
-	if err != nil {
-		return &outcome{exitFailed, err}
-	}
-	return written(stdout.Write(b.Bytes()))
-}
-
-// written turns the result of a write to standard output into an outcome. A
-// reader that went away, such as head, is no error.
-func written(_ int, err error) error {
-	if err == nil || errors.Is(err, syscall.EPIPE) {
-		return nil
-	}
-	return &outcome{exitFailed, fmt.Errorf("cannot write to standard output: %w", err)}
-}
-
-// reaches reports whether a finding is at or above a severity; never where it is "".
-func reaches(r *detect.Report, limit detect.Severity) bool {
-	worst := slices.Index(detect.Severities, limit)
-	return slices.ContainsFunc(r.Findings, func(f detect.Finding) bool {
-		i := slices.Index(detect.Severities, f.Severity)
-		return i >= 0 && i <= worst
-	})
 }

@@ -91,8 +91,8 @@ func annotateFile(cmd *cobra.Command, path string, f *annotateFlags) error {
 	if f.output == "" {
 		return errors.New("expected a file for the profile, saw none; try -o labelled.pb.gz")
 	}
-	if slices.Contains(f.telemetry, "") || cmd.Flags().Changed("telemetry") && len(f.telemetry) == 0 {
-		return errNoTelemetry
+	if err := checkTelemetry(cmd, f.telemetry); err != nil {
+		return err
 	}
 	stdout := cmd.OutOrStdout()
 	if _, ok := terminal(stdout); ok && f.output == "-" {

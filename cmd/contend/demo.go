@@ -252,7 +252,7 @@ func demoRun(cmd *cobra.Command, name string, f *demoRunFlags) error {
 	if f.bundle != "" && f.output == "text" {
 		complain(cmd.ErrOrStderr(), "the bundle is in "+dir)
 	}
-	if err := writeReport(cmd.OutOrStdout(), r, &analyzeFlags{output: f.output, top: number{value: 3}}); err != nil {
+	if err := (&reportFlags{output: f.output, top: number{value: 3}}).write(cmd.OutOrStdout(), r, report.Text); err != nil {
 		return err
 	}
 	if f.output == "text" {

@@ -107,7 +107,7 @@ lock, pool or dependency, the function that waits, and who holds it up.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}, analyzeCommand(), annotateCommand(), captureCommand(), completionCommand(), explainCommand(), demoCommand(),
-		manCommand(), receiveCommand(), rulesCommand(), dashboardsCommand(),
+		headroomCommand(), manCommand(), receiveCommand(), rulesCommand(), dashboardsCommand(),
 		serveCommand(), watchCommand(), versionCommand())
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.CompletionOptions.DisableDefaultCmd = true

@@ -37,11 +37,10 @@ const (
 )
 
 func run(p *detect.Pass) error {
-	expect := cmp.Or(p.Options.Expect, detect.UsualSurge)
 	if p.Series != nil {
-		return ofSeries(p, expect)
+		return ofSeries(p)
 	}
-	return ofProfiles(p, expect)
+	return ofProfiles(p)
 }
 
 // onlyWaits is why levels were refused, without what is told of their snapshots, of
@@ -55,7 +54,7 @@ func onlyWaits(levels headroom.Forecast) string {
 
 // assess turns a forecast into a finding, or into words for what was ruled out.
 // NoNumber is no all-clear, and says so.
-func assess(f headroom.Forecast, expect float64) (out detect.Finding, ok bool, why string) {
+func assess(f headroom.Forecast, opt *detect.Options) (out detect.Finding, ok bool, why string) {
 	if f.Refused != "" {
 		return out, false, "no number, which is no all-clear: " + f.Refused
 	}
@@ -65,11 +64,12 @@ func assess(f headroom.Forecast, expect float64) (out detect.Finding, ok bool, w
 	if f.Confidence == headroom.Low {
 		soonest = f.Saturates.At
 	}
-	if soonest >= expect {
+	survives := soonest >= cmp.Or(opt.Expect, detect.UsualSurge)
+	if survives && !opt.AllLocks {
 		return out, false, fmt.Sprintf("%s today's load, %s, %s confidence (assumes: %s)", h.Saturates(), h.By(), f.Confidence, strings.Join(f.Assumes, "; "))
 	}
 	out = detect.Finding{Severity: detect.Warning, Confidence: detect.Confidence(f.Confidence), Headroom: h}
-	if out.Confidence == detect.Low {
+	if survives || out.Confidence == detect.Low {
 		out.Severity = detect.Info
 	}
 	for _, e := range f.Evidence {

@@ -165,6 +165,8 @@ func TestNoNumber(t *testing.T) {
 	}{
 		"a healthy process with few contentions": {&ingest.Bundle{Waits: window(waiting, 40, 40*time.Millisecond)},
 			[]string{"ruled out: main.(*store).put: no number, which is no all-clear: by waits, expected 100 contentions or more, saw 40"}},
+		"a healthy process with few contentions, somebody past the line that locks": {&ingest.Bundle{Snapshots: snapshots(t, 40, busy), Waits: window(waiting, 99, 300*time.Millisecond)},
+			[]string{"by snapshots, 99 contentions, expected 100 or more, are too few to trust that who is past the line that locks holds it"}},
 		"nobody waits": {&ingest.Bundle{Waits: window("runtime.chanrecv1 < main.loop", 40, s)},
 			[]string{"ruled out: no number, which is no all-clear: nobody was seen to wait for a lock in 20.0 s of block profile"}},
 		"how requests arrive is not known": {&ingest.Bundle{Waits: window(waiting, 900, 3*s)},
@@ -289,6 +291,16 @@ func TestLevels(t *testing.T) {
 	if len(r.Findings) != 1 || r.Findings[0].Reading != "levels" || math.Abs(r.Findings[0].SaturatesAt.Low-f.SaturatesAt.Low) > 0.01 {
 		t.Errorf("of two bundles: %d findings, want the one of %s\n%s", len(r.Findings), f.Summary, reasons(r))
 	}
+	// Without series nothing says what the loads were, and the earlier waits are not taken for today's.
+	silent := *two
+	silent.Series = nil
+	r = detect.Run(&silent, nil, detectors, detect.Options{RandomArrivals: true})
+	if len(r.Findings) != 1 || r.Findings[0].Reading != "queue" || r.Findings[0].Contentions != 8450 {
+		t.Errorf("of two bundles without series: %d findings, want one by queue of the 8450 contentions by day\n%s", len(r.Findings), reasons(r))
+	}
+	if r := analyse(&silent, 0); len(r.Findings) > 0 || !strings.Contains(reasons(r), "1 profile of earlier bundles would be other levels of load, but no series say how many requests a second came") {
+		t.Errorf("of two bundles without series: %d findings\n%s", len(r.Findings), reasons(r))
+	}
 	// Near-miss: of another build, what is locked may be something else.
 	two.Waits[0].Process.BuildID, two.Waits[1].Process.BuildID = "0", "0"
 	if r := analyse(two, 0); len(r.Findings) > 0 {
@@ -297,6 +309,70 @@ func TestLevels(t *testing.T) {
 	// Near-miss: one load is one level.
 	if r := analyse(bundle("50x38"), 0); len(r.Findings) > 0 || !strings.Contains(reasons(r), "expected arrivals known to be random") {
 		t.Errorf("at one load: %d findings\n%s", len(r.Findings), reasons(r))
+	}
+}
+
+// Waits at one load make a number where the user knows that arrivals are random, and nothing denies it.
+func TestRandomArrivals(t *testing.T) {
+	t.Parallel()
+	// M/D/1 at 0.5, 100 a second for 200 s: a quarter waits on average, 10,000 contentions.
+	b := &ingest.Bundle{Waits: []*waits.Profile{contention(t, "block", 200*time.Second, 200*time.Second, waited{waiting, 10000, 50 * time.Second})}}
+	r := detect.Run(b, nil, detectors, detect.Options{RandomArrivals: true})
+	if len(r.Findings) != 1 {
+		t.Fatalf("%d findings, want one\n%s", len(r.Findings), reasons(r))
+	}
+	f := r.Findings[0]
+	if f.Reading != "queue" || f.Confidence != detect.Low || f.Severity != detect.Info || f.SaturatesAt.Low > 2 || f.SaturatesAt.High < 2 ||
+		!strings.Contains(strings.Join(f.Assumes, "; "), "arrivals are random: many callers who know nothing of each other") {
+		t.Errorf("by %s, %s, %s: %s; assumes %q", f.Reading, f.Severity, f.Confidence, f.Summary, f.Assumes)
+	}
+	for name, tt := range map[string]struct {
+		opt  detect.Options
+		load string
+		want string
+	}{
+		"nobody says so":           {detect.Options{}, "", "expected arrivals known to be random"},
+		"sampled too thinly":       {detect.Options{RandomArrivals: true, BlockRate: 10 * time.Second}, "", "expected 100 contentions or more in the sample, saw 5 of about 10000"},
+		"several share the load":   {detect.Options{RandomArrivals: true}, `contend:completions{job="shop",instance="a"} 100x20` + "\n" + `contend:completions{job="shop",instance="b"} 100x20`, "arrivals are said to be random, but 2 instances share the requests, which may be dealt out in turn"},
+		"and one does not, though": {detect.Options{RandomArrivals: true}, `contend:completions{job="shop",instance="a"} 100x20`, ""},
+	} {
+		b := *b
+		if tt.load != "" {
+			b.Series = cases.Series(t, tt.load)
+			b.Instances = map[string]ingest.Instance{"block": {Job: "shop", Name: "a"}}
+		}
+		r := detect.Run(&b, nil, detectors, tt.opt)
+		if (len(r.Findings) > 0) != (tt.want == "") || !strings.Contains(reasons(r), tt.want) {
+			t.Errorf("%s: %d findings, want reason %q\n%s", name, len(r.Findings), tt.want, reasons(r))
+		}
+	}
+	// The sampling of a mutex profile is its fraction.
+	m := &ingest.Bundle{Waits: []*waits.Profile{contention(t, "mutex", 200*time.Second, 200*time.Second, waited{letNew, 10000, 50 * time.Second})}}
+	r = detect.Run(m, nil, detectors, detect.Options{RandomArrivals: true, MutexFraction: 1000})
+	if want := "in the sample, saw 10 of about 10000"; len(r.Findings) > 0 || !strings.Contains(reasons(r), want) {
+		t.Errorf("one of 1,000 sampled: %d findings, want %q\n%s", len(r.Findings), want, reasons(r))
+	}
+}
+
+// With all locks, those with room are information, and those without a number have their reason beside it.
+func TestAllLocks(t *testing.T) {
+	t.Parallel()
+	b := &ingest.Bundle{
+		Snapshots: snapshots(t, 40, busy),
+		Waits: []*waits.Profile{contention(t, "block", 20*time.Second, 20*time.Second,
+			waited{waiting, 300, 900 * time.Millisecond}, waited{strings.ReplaceAll(waiting, "store", "cache"), 40, time.Millisecond})},
+	}
+	opt := detect.Options{Expect: 1.05}
+	if r := detect.Run(b, nil, detectors, opt); len(r.Findings) != 0 || !strings.Contains(reasons(r), "and 1 other lock of which no more is known") {
+		t.Errorf("%d findings, want none\n%s", len(r.Findings), reasons(r))
+	}
+	opt.AllLocks = true
+	r := detect.Run(b, nil, detectors, opt)
+	if len(r.Findings) != 1 || r.Findings[0].Severity != detect.Info || r.Findings[0].Confidence != detect.High {
+		t.Errorf("%d findings, want one for information\n%s", len(r.Findings), reasons(r))
+	}
+	if want := "ruled out: main.(*cache).put: no number, which is no all-clear: by waits, expected 100 contentions or more, saw 40"; !strings.HasPrefix(reasons(r), want) {
+		t.Errorf("reasons\n%s\nwant %q", reasons(r), want)
 	}
 }
 

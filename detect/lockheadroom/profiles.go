@@ -25,20 +25,24 @@ const (
 	// has just let go. More of them are past the lock and not inside it.
 	crowded = 0.05
 	// fewWaits is how many must have waited to trust that who is past the line
-	// that locks still holds the lock.
-	fewWaits = 10
+	// that locks still holds the lock: as many as package headroom asks for.
+	fewWaits = 100
+	// fewSeen is how many snapshots must show both a holder and a waiter, where no
+	// profile counts who waited.
+	fewSeen = 10
 	// shortWaits is the part of a holding time that the mean wait behind it is at
 	// least: behind the most regular arrivals in use, of 20 tasks in turn, a
 	// twentieth and more. Below that, the lock is let go long before its function ends.
 	shortWaits = 0.02
 )
 
-func ofProfiles(p *detect.Pass, expect float64) error {
+func ofProfiles(p *detect.Pass) error {
 	if p.Later() {
 		p.RuleOut("looked at with the later profiles of the same task, as another level of load")
 		return nil
 	}
-	spells, moments := p.Spells(), p.Moments()
+	spells, unknown := levelSpells(p)
+	moments := p.Moments()
 	if len(spells) == 0 && len(moments) < 2 {
 		return errors.New(strings.Join(append([]string{"a snapshot is a moment, and a profile since the process began has no window: take two block profiles of one process some seconds apart, one with ?seconds=30, or 30 snapshots"}, unpaired(p)...), "; "))
 	}
@@ -56,19 +60,43 @@ func ofProfiles(p *detect.Pass, expect float64) error {
 	}
 	var others []string // locks without a finding
 	for _, l := range locks {
-		one := site{l, spells, moments}
-		f, ok, why := one.assess(expect)
+		one := site{l, spells, moments, p}
+		f, ok, why := one.assess()
 		if !ok {
-			others = append(others, fmt.Sprintf("%s: %s", l.Site.Func, why))
+			others = append(others, fmt.Sprintf("%s: %s%s", l.Site.Func, why, unknown))
 			continue
 		}
 		p.Report(f)
+	}
+	if p.Options.AllLocks {
+		for _, o := range others {
+			p.RuleOut("%s", o)
+		}
+		return nil
 	}
 	if n := len(others); n > 1 {
 		others = append(others[:1], fmt.Sprintf("and %s of which no more is known", detect.Plural(float64(n-1), "other lock")))
 	}
 	p.RuleOut("%s", strings.Join(others, "; "))
 	return nil
+}
+
+// levelSpells are the spells of the process that can be compared. Those of earlier
+// bundles are other loads, which profiles alone do not tell: how many are in
+// flight grows with how slow they are, and waits elsewhere follow locks and
+// dependencies of their own. Taken for today's they would make the lock look as
+// idle as it was then, so without loads they are left out, and why says so.
+func levelSpells(p *detect.Pass) (spells []detect.Spell, why string) {
+	spells = p.Spells()
+	if !slices.ContainsFunc(spells, func(s detect.Spell) bool { return s.Load == 0 }) {
+		return spells, ""
+	}
+	all := len(spells)
+	spells = slices.DeleteFunc(spells, func(s detect.Spell) bool { return s.Earlier })
+	if n := all - len(spells); n > 0 {
+		why = fmt.Sprintf("; %s of earlier bundles would be other levels of load, but no series say how many requests a second came: take them with contend capture, which brings the metrics along", detect.Plural(float64(n), "profile"))
+	}
+	return spells, why
 }
 
 // unpaired says why two profiles have no difference, where there are two.
@@ -97,10 +125,11 @@ type site struct {
 	lock    *detect.LockOverTime
 	spells  []detect.Spell
 	moments []*detect.View
+	pass    *detect.Pass
 }
 
 // assess is the finding of the lock, or in words why there is none.
-func (s *site) assess(expect float64) (detect.Finding, bool, string) {
+func (s *site) assess() (detect.Finding, bool, string) {
 	var none detect.Finding
 	if len(s.lock.Addresses) > 1 && s.lock.One() == 0 {
 		return none, false, fmt.Sprintf("no number: these are %d locks of one kind, whose waits cannot be told apart", len(s.lock.Addresses))
@@ -153,12 +182,15 @@ func (s *site) assess(expect float64) (detect.Finding, bool, string) {
 			waits = "by waits, " + onlyWaits(headroom.Levels(windows...)) + "; "
 		default:
 			waits = "by waits, " + headroom.Queue(*today).Refused + "; "
+			if n := s.pass.Siblings(); s.pass.Options.RandomArrivals && n > 1 {
+				waits += fmt.Sprintf("arrivals are said to be random, but %d instances share the requests, which may be dealt out in turn; ", n)
+			}
 		}
 		f.Refused = waits + "by snapshots, " + unseen
 	} else if today.Load > 0 && f.Holding == 0 {
 		f.Holding = time.Duration(f.Utilisation.At / today.Load * float64(time.Second))
 	}
-	out, ok, why := assess(f, expect)
+	out, ok, why := assess(f, &s.pass.Options)
 	if !ok {
 		return none, false, why
 	}
@@ -210,7 +242,12 @@ func (s *site) during(level []detect.Spell, several bool) []*detect.View {
 
 // window is what was seen of the lock in spells and snapshots of one load.
 func (s *site) window(spells []detect.Spell, moments []*detect.View) headroom.Window {
-	var w headroom.Window
+	w := headroom.Window{Arrivals: s.arrivals()}
+	if len(spells) > 0 && spells[0].Mutex {
+		w.MutexFraction = s.pass.Options.MutexFraction
+	} else {
+		w.BlockRate = s.pass.Options.BlockRate
+	}
 	delay, load := 0.0, 0.0
 	for _, sp := range spells {
 		n, events := s.lock.Waiting(sp.View)
@@ -239,6 +276,16 @@ func (s *site) window(spells []detect.Spell, moments []*detect.View) headroom.Wi
 	}
 	w.Snapshots = len(moments)
 	return w
+}
+
+// arrivals are what the user says they are, except where several instances share
+// the requests: whatever deals those out may do so in turn, and then a lone
+// reading of waits lulls.
+func (s *site) arrivals() headroom.Pattern {
+	if s.pass.Options.RandomArrivals && s.pass.Siblings() < 2 {
+		return headroom.Random
+	}
+	return headroom.Unknown
 }
 
 // show takes the snapshots out of windows where they do not show who is inside,
@@ -277,7 +324,9 @@ func (s *site) show(windows []headroom.Window) (why string) {
 		why = fmt.Sprintf("who holds it is seen in %d of the %s with waiters, and waiters alone are far fewer than those inside", both, detect.Plural(float64(waited), "snapshot"))
 	case float64(two) > crowded*float64(held):
 		why = fmt.Sprintf("%d of the snapshots show several past the line that locks: the lock is let go before its function ends", two)
-	case contentions < fewWaits && both < fewWaits:
+	case len(s.spells) > 0 && contentions < fewWaits:
+		why = fmt.Sprintf("%s contentions, expected %d or more, are too few to trust that who is past the line that locks holds it; look for longer, or under more load", detect.Thousands(contentions), fewWaits)
+	case len(s.spells) == 0 && both < fewSeen:
 		why = "hardly anybody waited, so that who is past the line that locks need not hold it"
 	case today.Load > 0 && wait > 0 && wait < shortWaits*float64(today.Inside)/float64(max(1, today.Snapshots))/today.Load:
 		why = fmt.Sprintf("waits of %s on average are too short for holds as long as it takes to get past the line that locks", detect.Seconds(wait))

@@ -21,7 +21,7 @@ const (
 
 // ofSeries forecasts for each instance from its mean queue over all its locks at
 // several loads. The last level is that of the highest load, which a surge adds to.
-func ofSeries(p *detect.Pass, expect float64) error {
+func ofSeries(p *detect.Pass) error {
 	v := p.Series
 	var best detect.Finding
 	var instances []string
@@ -38,7 +38,7 @@ func ofSeries(p *detect.Pass, expect float64) error {
 		windows := levelsOf(rows, int(v.Window()/v.Canon.Timing.Interval), v.Window())
 		f := headroom.Levels(windows...)
 		f.Refused = onlyWaits(f)
-		out, ok, reason := assess(f, expect)
+		out, ok, reason := assess(f, &p.Options)
 		if !ok {
 			why = instance + ": " + reason
 			continue

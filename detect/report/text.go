@@ -31,10 +31,7 @@ const (
 // the findings, what was ruled out, what could not be looked at, what to do,
 // and what was read. It fails only where w does.
 func Text(w io.Writer, r *detect.Report, o TextOptions) error {
-	p := &page{width: defaultWidth, color: o.Color, top: max(o.Top, 0), dir: commonDir(r.Inputs), jobs: jobsOf(r)}
-	if o.Width > 0 {
-		p.width = min(max(o.Width, minWidth), maxWidth)
-	}
+	p := newPage(r, o)
 	p.verdict(r)
 	p.budget(r)
 	p.findings(r)
@@ -50,6 +47,14 @@ func Text(w io.Writer, r *detect.Report, o TextOptions) error {
 	p.reading(r.Notes)
 	_, err := w.Write(p.buf.Bytes())
 	return err
+}
+
+func newPage(r *detect.Report, o TextOptions) *page {
+	p := &page{width: defaultWidth, color: o.Color, top: max(o.Top, 0), dir: commonDir(r.Inputs), jobs: jobsOf(r)}
+	if o.Width > 0 {
+		p.width = min(max(o.Width, minWidth), maxWidth)
+	}
+	return p
 }
 
 // jobsOf is how many jobs a report is of.
@@ -138,13 +143,7 @@ func (p *page) finding(f *detect.Finding, r *detect.Report, brief bool) {
 	if h := f.Headroom; h != nil {
 		p.field("lock", h.Held())
 		p.field("headroom", h.Saturates()+" today's load, "+h.By())
-		for i, a := range h.Assumes {
-			key := ""
-			if i == 0 {
-				key = "assumes"
-			}
-			p.field(key, a)
-		}
+		p.fields("assumes", h.Assumes)
 	}
 	if n := p.shown(len(f.Instances)); n > 0 {
 		p.field("instances", strings.Join(f.Instances[:n], ", ")+andMore(len(f.Instances)-n))
