@@ -131,9 +131,9 @@ func (v *SeriesView) loadOf(instance string, start, end time.Time) float64 {
 	return sum / n
 }
 
-// Values are the steps of the window at which an instance has all of the
+// Values are the steps from start to end at which an instance has all of the
 // signals: a row a step, a column a signal.
-func (v *SeriesView) Values(instance string, signals ...string) [][]float64 {
+func (v *SeriesView) Values(start, end time.Time, instance string, signals ...string) [][]float64 {
 	var of []column
 	for _, s := range signals {
 		i := slices.IndexFunc(v.columns(s), func(c column) bool { return c.instance == instance })
@@ -143,7 +143,7 @@ func (v *SeriesView) Values(instance string, signals ...string) [][]float64 {
 		of = append(of, v.columns(s)[i])
 	}
 	var out [][]float64
-	for t := v.Canon.Start; !t.After(v.Canon.End); t = t.Add(v.Canon.Timing.Interval) {
+	for t := start; !t.After(end); t = t.Add(v.Canon.Timing.Interval) {
 		var row []float64
 		for i := range of {
 			if x, ok := of[i].at(t); ok {

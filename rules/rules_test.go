@@ -168,8 +168,8 @@ func TestStoriesCover(t *testing.T) {
 			t.Errorf("%s fires in no story", r.Alert)
 		}
 	}
-	if alerts != 13 {
-		t.Errorf("%d alerts, want 13", alerts)
+	if alerts != 14 {
+		t.Errorf("%d alerts, want 14", alerts)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/contend/contend/demo/play"
 	"github.com/contend/contend/demo/scenarios"
 	"github.com/contend/contend/demo/truth"
+	"github.com/contend/contend/detect"
 	"github.com/contend/contend/detect/all"
 	"github.com/contend/contend/ingest"
 	"github.com/contend/contend/rules"
@@ -100,7 +101,9 @@ func wrongAlerts(fired map[string]time.Time, want *truth.Truth) []string {
 			}
 			delete(others, s.Alert)
 		}
-		if len(d.Signals) > 0 && want.Wanted(d.Name) && !some {
+		// A forecast's alert asks for a load that rises within the hour, which no scenario
+		// has; that of a constant load is read from snapshots.
+		if len(d.Signals) > 0 && d.Role != detect.Forecast && want.Wanted(d.Name) && !some {
 			wrong = append(wrong, fmt.Sprintf("no alert of %s fired, which is wanted", d.Name))
 		}
 	}

@@ -14,6 +14,8 @@ import (
 //go:embed README.md
 var doc string
 
+const alert = "ContendLockHeadroom"
+
 // Detector is the detector's value.
 var Detector = &detect.Detector{
 	Name:  "lockheadroom",
@@ -24,8 +26,27 @@ var Detector = &detect.Detector{
 		{Input: detect.Stacks}, {Input: detect.Waits},
 		{Input: detect.Series, Signals: []string{"lock_wait", "completions"}},
 	},
-	NoAlert: "the mean queue at one load is that of a lock which is nearly full, of bursts or of many small locks alike, and behind a balancer none; " +
-		"what tells them apart is how it grew over a day of loads, with its error, which is a fit and no PromQL",
+	Signals: []detect.Signal{{
+		Alert: alert,
+		Title: "the waits for locks outgrow the load, and would have no end at little more of it",
+		// The line through the use at the load of 50 minutes ago and today's is followed to
+		// the surge. A load from a fifth of today's to four fifths is another level. A use
+		// that grows by less than the power 0.75 of the load is one of bursts, or of waits
+		// that are always there: one lock's grows in step with the load.
+		Expr: `contend:lock_use + ({{expect=3}} - 1) * (contend:lock_use - contend:lock_use offset {{50m}})
+  / (1 - avg_over_time(contend:completions[{{10m}}] offset {{50m}}) / avg_over_time(contend:completions[{{10m}}]) > 0.2 < 0.8) > 1
+and contend:lock_use > {{use=0.25}} and contend:lock_use < 0.8
+and contend:lock_use > contend:lock_use offset {{50m}}
+  * (avg_over_time(contend:completions[{{10m}}]) / avg_over_time(contend:completions[{{10m}}] offset {{50m}})) ^ 0.75`,
+		// Who is held up by a CPU holds locks for longer.
+		Unless:     []detect.LookAlike{detect.AtCPULimit, detect.Throttled},
+		For:        "10m",
+		KeepFiring: "1h",
+		Severity:   detect.Warning, // a ticket: nothing is wrong yet
+		Value:      "share of time that the locks would be in use at the surge to survive, if one of them does most of the waiting; at 1 it is full",
+		Thresholds: "backlogs and retries come as about three times the usual load; a quarter in use, which is a twelfth waiting on average, since below that a queue is chance, and 0.8, which is three waiting and no forecast; " +
+			"on simulated fleets it is silent but where a lock fills up, and there it came 24 minutes before the lock was full",
+	}},
 	Run: run,
 }
 

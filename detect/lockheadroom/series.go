@@ -12,6 +12,8 @@ import (
 )
 
 const (
+	// lookBack is how far back from a moment its alert has looked.
+	lookBack = "1h10m"
 	// mostLevels is how many levels the loads of a window are sorted into.
 	mostLevels = 3
 	// fewest is how many values that know nothing of each other a level has at
@@ -21,32 +23,33 @@ const (
 
 // ofSeries forecasts for each instance from its mean queue over all its locks at
 // several loads. The last level is that of the highest load, which a surge adds to.
+// Where the window has no number, since the lock has saturated by now, say, but its
+// alert has fired, what was known when it did is told.
 func ofSeries(p *detect.Pass) error {
 	v := p.Series
 	var best detect.Finding
 	var instances []string
 	why := fmt.Sprintf("no number, which is no all-clear: expected %d values or more of waits and load, saw fewer", 2*fewest)
+	firings := v.Firings(alert)
+	back, err := v.Canon.Timing.Span(lookBack)
+	if err != nil {
+		return err
+	}
 	for _, instance := range v.Canon.Instances[v.Job] {
-		rows := v.Values(instance, "completions", "lock_wait")
-		if len(rows) == 0 {
-			continue
+		out, ok, reason := ofInstance(p, instance, v.Canon.Start, v.Canon.End)
+		for i := 0; i < len(firings) && !ok; i++ {
+			if f := &firings[i]; slices.Contains(f.Instances, instance) && !f.Fired.IsZero() {
+				if out, ok, _ = ofInstance(p, instance, f.Fired.Add(-back), f.Fired); ok {
+					out.Alert = alert
+					out.Window.Start = f.Active.UTC()
+					out.Evidence = append(out.Evidence, detect.Evidence{Text: fmt.Sprintf("%s has fired at %s", alert, f.Fired.UTC().Format("15:04:05"))})
+				}
+			}
 		}
-		if slices.ContainsFunc(rows, func(r []float64) bool { return r[1] >= saturated }) {
-			why = fmt.Sprintf("saturated already: in %s at some time %d and more wait for locks, which says more than a forecast", instance, saturated)
-			continue
-		}
-		windows := levelsOf(rows, int(v.Window()/v.Canon.Timing.Interval), v.Window())
-		f := headroom.Levels(windows...)
-		f.Refused = onlyWaits(f)
-		out, ok, reason := assess(f, &p.Options)
 		if !ok {
-			why = instance + ": " + reason
+			why = cmp.Or(reason, why)
 			continue
 		}
-		today := &windows[len(windows)-1]
-		out.Reading = "series"
-		out.Queue = today.Delay.Seconds() / today.Elapsed.Seconds()
-		out.Summary = fmt.Sprintf("%s, by its locks, %s its highest load in this window, %s requests a second: %s", instance, out.Saturates(), detect.Figure(today.Load), out.Held())
 		instances = append(instances, instance)
 		if best.Headroom == nil || out.SaturatesAt.Low < best.SaturatesAt.Low {
 			best = out
@@ -58,7 +61,6 @@ func ofSeries(p *detect.Pass) error {
 	}
 	best.Instances = instances
 	best.Assumes = append(best.Assumes, "one lock does most of the waiting of the process")
-	best.Window = &detect.Window{Start: v.Canon.Start.UTC(), End: v.Canon.End.UTC()}
 	best.Next = []string{
 		"name the lock: contend analyze of two block profiles of one instance some seconds apart says whose it is",
 		"hold it shorter, shard it by key, or take it off the request path before the load gets there",
@@ -66,6 +68,30 @@ func ofSeries(p *detect.Pass) error {
 	best.Warnings = append(best.Warnings, "series cannot say which lock, nor whose")
 	p.Report(best)
 	return nil
+}
+
+// ofInstance is the forecast of one instance from what it showed from start to end.
+func ofInstance(p *detect.Pass, instance string, start, end time.Time) (out detect.Finding, ok bool, why string) {
+	v := p.Series
+	rows := v.Values(start, end, instance, "completions", "lock_wait")
+	if len(rows) == 0 {
+		return out, false, ""
+	}
+	if slices.ContainsFunc(rows, func(r []float64) bool { return r[1] >= saturated }) {
+		return out, false, fmt.Sprintf("saturated already: in %s at some time %d and more wait for locks, which says more than a forecast", instance, saturated)
+	}
+	windows := levelsOf(rows, int(v.Window()/v.Canon.Timing.Interval), v.Window())
+	f := headroom.Levels(windows...)
+	f.Refused = onlyWaits(f)
+	if out, ok, why = assess(f, &p.Options); !ok {
+		return out, false, instance + ": " + why
+	}
+	today := &windows[len(windows)-1]
+	out.Reading = "series"
+	out.Queue = today.Delay.Seconds() / today.Elapsed.Seconds()
+	out.Window = &detect.Window{Start: start.UTC(), End: end.UTC()}
+	out.Summary = fmt.Sprintf("%s, by its locks, %s the highest load it had, %s requests a second: %s", instance, out.Saturates(), detect.Figure(today.Load), out.Held())
+	return out, true, ""
 }
 
 // levelsOf sorts values of load and waiting into levels of load, the highest

@@ -55,6 +55,10 @@ var withBaseline = [...]string{
 //
 //   - contend:inflight_per_cpu: requests in flight per busy core. Below a twentieth of a core the
 //     ratio would be noise over nothing, and the rate of an instance younger than its window is too low.
+//   - contend:lock_use: the share of time that the locks are in use, if one of them does most
+//     of the waiting: what it is for the mean queue Lq of ten minutes with random arrivals and
+//     exponential holds, Lq = ρ²/(1-ρ) solved for ρ (M/M/1; package headroom). No more than a
+//     scale on which one lock's use grows in step with the load.
 //   - contend:age: seconds since the instance began.
 //   - contend:short_lives: how often it began again soon after it began, by its age
 //     falling, since a clock that is set moves the time of its start without a restart; an
@@ -69,6 +73,7 @@ var withBaseline = [...]string{
 func Records() []Record {
 	out := []Record{
 		{Name: "contend:age", Expr: "time() - contend:start_time"},
+		{Name: "contend:lock_use", Expr: "2 / (1 + sqrt(1 + 4 / avg_over_time(contend:lock_wait[{{10m}}])))"},
 		{Name: "contend:inflight_per_cpu", phase: 1, Expr: "contend:inflight / clamp_min(contend:cpu, 0.05) unless contend:age < {{s:4x,1m}}"},
 		{Name: "contend:short_lives", phase: 2, Expr: `max by (job, instance) (
   label_replace(resets(contend:age[{{15m}}]) - 1 > 0, "how", "again", "", "")
