@@ -45,7 +45,7 @@ and contend:lock_use > contend:lock_use offset {{50m}}
 		Severity:   detect.Warning, // a ticket: nothing is wrong yet
 		Value:      "share of time that the locks would be in use at the surge to survive, if one of them does most of the waiting; at 1 it is full",
 		Thresholds: "backlogs and retries come as about three times the usual load; a quarter in use, which is a twelfth waiting on average, since below that a queue is chance, and 0.8, which is three waiting and no forecast; " +
-			"on simulated fleets it is silent but where a lock fills up, and there it came 24 minutes before the lock was full",
+			"on simulated fleets it is silent but where a lock fills up, and there it came 23 minutes before the lock was full",
 	}},
 	Run: run,
 }
