@@ -75,21 +75,21 @@ func headroomCommand() *cobra.Command {
 	f := headroomFlags{report: newReportFlags("locks"), locks: newLockFlags()}
 	cmd := &cobra.Command{
 		Use:   "headroom URL",
-		Short: "Say at what multiple of today's load the locks of a live process fall over",
+		Short: "Say at what load the locks of a live process fall over",
 		Long: `Headroom watches one live Go process for a while, and says of each lock that
 somebody waited for how much of the time it is in use, how long it is held, how
 many wait, and at what multiple of today's load it saturates, with what that
-assumes; whose code it is, and what raising the limit would take. URL is the root
-of its host, or its /debug/pprof. Take it at the load of a usual busy hour.
+assumes; whose code it is, and what raising the limit would take. URL is the
+root of its host, or its /debug/pprof. Take it at the load of a usual busy hour.
 
 Where there is no number it says why, and that is no all-clear. A process in
 which hardly anybody waits has none.
 
 What the process has to answer:
   goroutine profile  at random moments, ten a second on average at most, 600 in
-                     all: 3.4 ms of CPU each with 20 goroutines, 38 ms with 17,000.
-                     After each it is left alone for 20 times what the answer
-                     took, and so spends at most a twentieth of one core on them
+                     all: 3.4 ms of CPU each with 20 goroutines, 38 ms with
+                     17,000. After each it is left alone for 20 times what the
+                     answer took, and so spends at most a twentieth of one core
   block and mutex    one each, over --for
 No dump is taken: nothing stops the process.
 

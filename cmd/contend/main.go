@@ -98,8 +98,7 @@ func rootCommand() *cobra.Command {
 		Use:   "contend",
 		Short: "Find what the requests of a slow service wait for",
 		// With the commands it fits a screen.
-		Long: `contend finds what the requests of a slow service wait for, and since when: the
-lock, pool or dependency, the function that waits, and who holds it up.`,
+		Long: `contend says what the requests of a slow service wait for, and who holds it up.`,
 		Example: `  contend analyze http://localhost:6060   a live process with net/http/pprof
   contend analyze goroutine.pb.gz         a profile, a dump or series in a file
   contend demo run incident               a published outage, in 80 seconds`,
