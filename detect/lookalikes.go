@@ -10,7 +10,7 @@ var (
 	// windows, and what is well on the way up and still rising, counts.
 	AtCPULimit = LookAlike{
 		Name: "a CPU at its limit: busy, not blocked",
-		Expr: `max_over_time((contend:cpu / contend:cpu_limit)[{{8x,2m}}:{{1x}}]) > 0.85
+		Expr: `max_over_time(contend:cpu_use[{{8x,2m}}]) > 0.85
 or (contend:cpu > 0.6 * contend:cpu_limit and contend:cpu > 1.25 * contend:cpu:baseline
   and contend:cpu > 1.03 * contend:cpu offset {{2x}})`,
 	}

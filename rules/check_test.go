@@ -107,7 +107,7 @@ func TestCheck(t *testing.T) {
 		{Record: "contend:inflight:baseline", State: rules.HasValue, Instances: 1, Reads: []rules.Selected{{Metric: "contend:inflight", Series: 1}, {Metric: "contend:inflight:median", Series: 1}}},
 		// Nothing restarts: there is no value, and all that it takes.
 		{Record: "contend:short_lives", State: rules.NoValue, Reads: []rules.Selected{{Metric: "contend:age", Series: 1}, {Metric: "contend:restarts", Series: 0}, {Metric: "contend:up", Series: 1}}},
-		{Record: "contend:arrivals:peak", State: rules.NoSeries, Reads: []rules.Selected{{Metric: "contend:arrivals", Series: 0}}},
+		{Record: "contend:arrivals:peak", State: rules.NoSeries, Reads: []rules.Selected{{Metric: "contend:arrivals:sum", Series: 0}}},
 	} {
 		if one := records[want.Record]; !reflect.DeepEqual(one, want) {
 			t.Errorf("got  %+v\nwant %+v", one, want)

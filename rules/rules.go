@@ -53,8 +53,12 @@ type Options struct {
 	Selector string // matchers of the service's series, without braces; "" is all
 	Labels   []Pair // that alerts get besides their own
 	Settings []detect.Setting
-	All      bool   // leave out nothing: for Check, and of no use to a server
-	Server   string // address of the server that is asked, without credentials; "" is the one that has the rules
+	All      bool // leave out nothing: for Check, and of no use to a server
+	// Plain has conditions read the series of all instances, and medians those of all
+	// samples: what saves a server work at each step is more of it in a replay, which evaluates
+	// a range of steps at once. All implies it.
+	Plain  bool
+	Server string // address of the server that is asked, without credentials; "" is the one that has the rules
 }
 
 // Holds is the record of an alert's condition: for each instance for which it
@@ -73,17 +77,25 @@ func Generate(detectors []*detect.Detector, stage *series.Rules, opt Options) (*
 	if err != nil {
 		return nil, err
 	}
+	opt.Plain = opt.Plain || opt.All
 	g := &generator{Group: Group{Name: usualName, Interval: stage.Timing.Interval}, opt: opt, timing: stage.Timing, has: map[string]bool{}, shared: map[string]bool{}}
 	if err := g.stageOne(stage); err != nil {
 		return nil, err
 	}
 	for _, r := range series.Records() {
-		expr, ok, err := g.possible(r.Expr)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", r.Name, err)
+		steps := []series.Record{r}
+		if r.Every != "" && !opt.Plain {
+			points, record := r.Sampled()
+			steps = []series.Record{points, record}
 		}
-		if ok {
-			g.record(r.Name, expr)
+		for _, r := range steps {
+			expr, ok, err := g.possible(r.Expr)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", r.Name, err)
+			}
+			if ok {
+				g.record(r.Name, expr)
+			}
 		}
 	}
 	if err := g.shareLookAlikes(detectors); err != nil {
@@ -94,6 +106,11 @@ func Generate(detectors []*detect.Detector, stage *series.Rules, opt Options) (*
 			if err := g.alert(d, &d.Signals[i]); err != nil {
 				return nil, fmt.Errorf("%s: %w", d.Signals[i].Alert, err)
 			}
+		}
+	}
+	if !opt.Plain {
+		if err := g.readSuspects(); err != nil {
+			return nil, err
 		}
 	}
 	if err := g.inputsMissing(); err != nil {
@@ -259,9 +276,14 @@ func (g *generator) shareLookAlikes(detectors []*detect.Detector) error {
 	return nil
 }
 
-// condition is that of an alert, with the look-alikes that are records as those.
+// condition is that of an alert, with the sums and the look-alikes that are records as those.
 func (g *generator) condition(s detect.Signal) string {
 	expr := "(" + s.Expr + ")"
+	for _, r := range series.Records() {
+		if r.Sum && g.has[r.Name] && !g.opt.Plain {
+			expr = strings.ReplaceAll(expr, r.Expr, r.Name)
+		}
+	}
 	for _, l := range s.Unless {
 		if g.shared[l.Name] {
 			expr += fmt.Sprintf("\nunless on (job, instance) %s{like=%q}", LooksLike, l.Name)

@@ -266,6 +266,7 @@ func (in *history) generate(ctx context.Context, opt rules.Options) ([]backtest.
 	if err != nil {
 		return nil, nil, err
 	}
+	opt.Plain = true
 	group, err := rules.Generate(all.Detectors(), stage, opt)
 	if err != nil {
 		return nil, nil, err

@@ -31,6 +31,11 @@ func TestRulesOnScenarios(t *testing.T) {
 	if len(list) == 0 {
 		t.Fatal("no scenarios")
 	}
+	// The file that users get: without --rules the replay has conditions in their plain form.
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if code := run([]string{"rules", "generate", "--interval", "250ms", "--clock-factor", fmt.Sprint(play.ClockFactor), "-o", file}, nil, t.Output(), t.Output()); code != exitOK {
+		t.Fatalf("rules generate: exit code %d", code)
+	}
 	for _, sc := range list {
 		t.Run(sc.Name, func(t *testing.T) {
 			t.Parallel()
@@ -43,7 +48,7 @@ func TestRulesOnScenarios(t *testing.T) {
 				t.Fatal(err)
 			}
 			var stdout, stderr bytes.Buffer
-			if code := run([]string{"rules", "backtest", dir, "-o", "json"}, nil, &stdout, &stderr); code != exitOK {
+			if code := run([]string{"rules", "backtest", dir, "--rules", file, "-o", "json"}, nil, &stdout, &stderr); code != exitOK {
 				t.Fatalf("exit code %d: %s", code, &stderr)
 			}
 			var result backtest.Result

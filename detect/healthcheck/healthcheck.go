@@ -12,7 +12,7 @@ import (
 // ofService leaves checks to services: a probe of a web site somewhere has a job of
 // its own, which exports nothing of a process and is nobody's to restart.
 const ofService = `
-and on (job) (contend:cpu or contend:inflight or contend:completions or contend:start_time or contend:restarts)`
+and on (job) contend:service`
 
 //go:embed README.md
 var doc string

@@ -178,8 +178,11 @@ func fallback(exprs []string) string {
 }
 
 // combine aggregates expressions by instance. or drops what is on its left
-// already: a label of its own keeps each.
+// already: a label of its own keeps each. Two presets may read a metric alike, which adds to a sum alone.
 func combine(aggregate string, exprs []string) string {
+	if aggregate != "sum" {
+		exprs = slices.Compact(exprs)
+	}
 	if len(exprs) < 2 {
 		return strings.Join(exprs, "")
 	}

@@ -26,6 +26,7 @@ func TestExpression(t *testing.T) {
 		{Source: "d", Expr: "sum by (job, instance) (d)", Part: "other"},
 		{Source: "e", Expr: "contend:y + contend:z", Derived: true, Rank: 2},
 	}}
+	alike := Signal{Name: "x", Presets: []Preset{{Source: "a", Expr: "sum by (job, instance) (a)"}, {Source: "A", Expr: "sum by (job, instance) (a)"}}}
 	least := two
 	least.Smallest = true
 	named := Signal{Name: "x", Presets: []Preset{{Source: "a", Metric: "(?:.+_)?busy", Not: "not_.*", Known: []string{"busy"}, Expr: "sum by (job, instance) (METRIC)"}}}
@@ -48,6 +49,7 @@ func TestExpression(t *testing.T) {
 			want: `max by (job, instance) (label_replace(sum by (job, instance) (a), "preset", "1", "", "") or label_replace(sum by (job, instance) (b), "preset", "2", "", ""))`},
 		{name: "equal ranks: the smallest", signal: least, present: present("a", "b"),
 			want: `min by (job, instance) (label_replace(sum by (job, instance) (a), "preset", "1", "", "") or label_replace(sum by (job, instance) (b), "preset", "2", "", ""))`},
+		{name: "equal ranks that read alike", signal: alike, present: present("a"), want: `sum by (job, instance) (a)`},
 		{name: "ranks", signal: two, present: present("a", "c"),
 			want: `(sum by (job, instance) (a)) or on (job, instance) (sum by (job, instance) (c))`},
 		{name: "parts", signal: two, present: present("c", "d"),

@@ -44,15 +44,15 @@ func healthLatency() []Preset {
 }
 
 func healthFailures() []Preset {
+	// One selector of both labels, rather than and: a server would read all failures of all routes.
 	http := func(metric string, routes []string, codes ...string) string {
-		either := func(labels []string, value string) string {
-			var out []string
-			for _, l := range labels {
-				out = append(out, "rate("+metric+with(l+value)+window+")")
+		var failed []string
+		for _, route := range routes {
+			for _, code := range codes {
+				failed = append(failed, "rate("+metric+with(route+`=~"HEALTH"`, code+`=~"5.."`)+window+")")
 			}
-			return "(" + strings.Join(out, " or ") + ")"
 		}
-		return "sum" + by + "(" + either(routes, `=~"HEALTH"`) + " and " + either(codes, `=~"5.."`) + ") or 0 * " + only(metric, routes, "HEALTH")
+		return "sum" + by + "(" + strings.Join(failed, " or ") + ") or 0 * " + only(metric, routes, "HEALTH")
 	}
 	return slices.Concat([]Preset{
 		{Source: named, Metric: chosenCounter, Not: notServed, Known: knownCounters, Expr: http("METRIC", web, codes...)},

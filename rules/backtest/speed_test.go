@@ -107,14 +107,14 @@ func BenchmarkFortnight(b *testing.B) {
 	}
 }
 
-// generated are the rules that contend rules generate writes for what is there.
+// generated are the rules that contend rules backtest replays where it is given none.
 func generated(tb testing.TB, store *memory.Store, start, end time.Time) []backtest.Group {
 	tb.Helper()
 	stage, err := series.StageOne(tb.Context(), store, series.CollectOptions{Start: start, End: end})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	group, err := rules.Generate(all.Detectors(), stage, rules.Options{})
+	group, err := rules.Generate(all.Detectors(), stage, rules.Options{Plain: true})
 	if err != nil {
 		tb.Fatal(err)
 	}
