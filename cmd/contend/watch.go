@@ -33,6 +33,9 @@ const (
 	// Faster than services are scraped there is nothing new in series; slower than
 	// that, a person is.
 	minInterval, maxInterval = time.Second, 10 * time.Minute
+	// What waits for a lock answers slowly, and its evidence is what people come for: the
+	// next look waits for it, and so does the end of contend. Docker kills after 10 s.
+	evidenceTime = 8 * time.Second
 )
 
 // lookFlags are the flags of the commands that look again and again.
@@ -184,7 +187,7 @@ func runWatch(cmd *cobra.Command, args []string, f *lookFlags, k *keepFlags) err
 	if k.bundle != "" {
 		keeper = watch.NewKeeper(watch.EvidenceOptions{
 			Dir: k.bundle, MaxBundles: k.bundles.value, MaxBytes: int64(k.bytes), MaxAge: k.age.d,
-			NoDump: k.noDump, MaxGoroutines: int64(k.maxGoroutines.value), HTTP: f.client, Version: version(), Timeout: f.interval / 2,
+			NoDump: k.noDump, MaxGoroutines: int64(k.maxGoroutines.value), HTTP: f.client, Version: version(), Timeout: evidenceTime,
 		})
 	}
 	tracker := &watch.Tracker{Interval: f.interval}

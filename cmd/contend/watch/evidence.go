@@ -37,7 +37,9 @@ type EvidenceOptions struct {
 	MaxGoroutines int64
 	HTTP          *http.Client
 	Version       string // of contend, for the bundles
-	Timeout       time.Duration
+	// Timeout is how long the profiles of one time may take, also when the command is
+	// told to end meanwhile: they are why it ran.
+	Timeout time.Duration
 }
 
 // Keeper takes profiles of processes when a cause appears, and once more at the
@@ -130,7 +132,7 @@ func (k *Keeper) mayDump(cause key, now time.Time) bool {
 
 // profiles takes those of all processes, and reports whether a dump was asked for.
 func (k *Keeper) profiles(ctx context.Context, dump bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, k.Timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.Timeout)
 	defer cancel()
 	before := k.dumps.count()
 	k.recorder.Profiles(ctx, dump)
