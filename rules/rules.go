@@ -84,7 +84,7 @@ func Generate(detectors []*detect.Detector, stage *series.Rules, opt Options) (*
 	}
 	for _, r := range series.Records() {
 		steps := []series.Record{r}
-		if r.Every != "" && !opt.Plain {
+		if every, err := g.timing.Span(r.Every); err == nil && every%g.timing.Interval == 0 && !opt.Plain {
 			points, record := r.Sampled()
 			steps = []series.Record{points, record}
 		}
