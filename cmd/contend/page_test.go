@@ -49,6 +49,9 @@ type browser struct {
 
 func openPage(t *testing.T, url string, before ...chromedp.Action[chromedp.Void]) *browser {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("draws pages in a browser")
+	}
 	program := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
