@@ -52,7 +52,7 @@ type Tracked struct {
 	series, stacks bool      // which of them showed it last
 	alert          bool      // an alert alone, which is kept firing by itself
 	calmer         time.Time // since when it has been less severe than Severity; zero where it is not
-	lost           bool      // that its job's series end has been said
+	lost           bool      // that the series which show it have ended has been said
 }
 
 const (
@@ -76,6 +76,7 @@ type Tracker struct {
 	verdict  key                  // zero where there is none
 	doubted  time.Time            // since when reports have another; zero where they have not
 	full     bool                 // that there are too many has been said
+	last     time.Time            // look
 }
 
 // Current are the findings that last, the worst first.
@@ -117,6 +118,7 @@ func (t *Tracker) Changes(look *Look) []Change {
 			out = append(out, t.unseen(k, look)...)
 		}
 	}
+	t.last = look.At
 	return append(out, t.judge(look)...)
 }
 
@@ -133,6 +135,9 @@ func (t *Tracker) inputs(look *Look) (out []Change) {
 			out = append(out, Change{At: look.At, Kind: Sees, Input: in.Name, Text: fmt.Sprintf("it was blind for %s, since %s", look.At.Sub(since).Round(time.Second), clock(since))})
 		}
 	}
+	maps.DeleteFunc(t.blind, func(name string, _ time.Time) bool { // of what is looked at no more
+		return !slices.ContainsFunc(look.Inputs, func(in Input) bool { return in.Name == name })
+	})
 	for _, name := range look.Restarted {
 		out = append(out, Change{At: look.At, Kind: Restart, Input: name, Text: "the process is another than at the look before, and is not compared with it"})
 	}
@@ -215,23 +220,30 @@ func (t *Tracker) unseen(k key, look *Look) []Change {
 	f := t.current[k]
 	switch {
 	case f.series && look.serverBlind(), f.stacks && look.processBlind(k.job):
-		f.Seen = f.Seen.Add(look.since) // that time does not count
+		f.Seen = f.Seen.Add(look.At.Sub(t.last)) // that time does not count
 		return nil
 	case f.series && !look.has(k.job):
-		delete(t.current, k)
-		return []Change{change(look, Ends, f, fmt.Sprintf("its job has no series any more: not known to be over, after %s", look.At.Sub(f.Since).Round(time.Second)))}
-	case f.series && !look.sees(k.job):
+		return t.end(k, look, "its job has no series any more: not known to be over, after ")
+	case f.stacks && !look.hasProcess(k.job):
+		return t.end(k, look, "its job has no process any more: not known to be over, after ")
+	case f.series && !look.sees(k.job, k.detector):
 		if f.lost {
 			return nil
 		}
 		f.lost = true
-		return []Change{{At: look.At, Kind: Blind, Input: "job " + k.job, Text: "its series have ended: whether " + k.detector + " goes on cannot be seen"}}
+		return []Change{{At: look.At, Kind: Blind, Input: "job " + k.job, Text: "the series that show it have ended: whether " + k.detector + " goes on cannot be seen"}}
 	case !f.alert && look.At.Sub(f.Seen) < t.keep():
 		return nil
 	}
+	return t.end(k, look, "after ")
+}
+
+// end forgets a finding that lasts no more. text goes before how long it did.
+func (t *Tracker) end(k key, look *Look, text string) []Change {
+	f := t.current[k]
 	delete(t.current, k)
 	t.full = false
-	return []Change{change(look, Ends, f, fmt.Sprintf("after %s", look.At.Sub(f.Since).Round(time.Second)))}
+	return []Change{change(look, Ends, f, text+look.At.Sub(f.Since).Round(time.Second).String())}
 }
 
 func change(look *Look, kind Kind, f *Tracked, text string) Change {

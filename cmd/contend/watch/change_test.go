@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/contend/contend/detect"
+	"github.com/contend/contend/detect/all"
 	"github.com/contend/contend/ingest"
 	"github.com/contend/contend/ingest/series"
 	"github.com/contend/contend/ingest/series/memory"
@@ -21,7 +22,8 @@ type step struct {
 	has     string // findings: detector severity, and "alert" where series show it, "past" where it is over
 	verdict string // its cause
 	blind   string // inputs that cannot be seen: "server", "process"
-	series  string // of the job: "" go on, "end" have ended, "gone" are not in the window
+	series  string // of the job: "" go on, "end" have ended, "other" all but those of lockwait go on, "gone" are not in the window
+	gone    bool   // the process is looked at no more
 	want    string // changes, without times
 }
 
@@ -70,11 +72,23 @@ func TestChanges(t *testing.T) {
 		},
 		"series that have ended say nothing": {
 			{at: "0s", has: "lockwait warning alert", want: "begins lockwait warning"},
-			{at: "15s", series: "end", want: "blind job app: its series have ended: whether lockwait goes on cannot be seen"},
+			{at: "15s", series: "end", want: "blind job app: the series that show it have ended: whether lockwait goes on cannot be seen"},
 			{at: "30s", series: "end"},
 			{at: "45s", has: "lockwait warning alert"},
-			{at: "1m0s", series: "end", want: "blind job app: its series have ended: whether lockwait goes on cannot be seen"},
+			{at: "1m0s", series: "end", want: "blind job app: the series that show it have ended: whether lockwait goes on cannot be seen"},
 			{at: "20m0s", series: "gone", want: "ends lockwait warning its job has no series any more: not known to be over, after 20m0s"},
+		},
+		"nor do those of other signals": {
+			{at: "0s", has: "lockwait warning alert, inflightcpu warning alert", want: "begins inflightcpu warning; begins lockwait warning"},
+			{at: "15s", series: "other", want: "ends inflightcpu warning after 15s; blind job app: the series that show it have ended: whether lockwait goes on cannot be seen"},
+			{at: "30s", series: "other"},
+			{at: "45s", want: "ends lockwait warning after 45s"},
+		},
+		"a process that is looked at no more says nothing": {
+			{at: "0s", has: "applock warning", want: "begins applock warning"},
+			{at: "15s", blind: "process", want: "blind process: no answer"},
+			{at: "15m0s", gone: true, want: "ends applock warning its job has no process any more: not known to be over, after 15m0s"},
+			{at: "15m15s", has: "applock warning", want: "begins applock warning"},
 		},
 		"the verdict goes to the cause that began later, and back only after a while": {
 			{at: "0s", has: "lockwait warning alert", verdict: "lockwait", want: "begins lockwait warning; verdict lockwait"},
@@ -103,12 +117,9 @@ func TestChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tracker := &Tracker{Interval: 15 * time.Second}
-			last := noon
 			blind := map[string]time.Time{}
 			for _, s := range story {
 				look := lookOf(t, s, blind)
-				look.since = look.At.Sub(last)
-				last = look.At
 				var got []string
 				for _, c := range tracker.Changes(look) {
 					got = append(got, brief(c))
@@ -165,7 +176,7 @@ func lookOf(t *testing.T, s step, blind map[string]time.Time) *Look {
 		}
 		r.Findings = append(r.Findings, f)
 	}
-	look := &Look{At: noon.Add(after), Report: r, bundle: &ingest.Bundle{Series: seriesOf(s.series, noon.Add(after))}}
+	look := &Look{At: noon.Add(after), Report: r, detectors: all.Detectors(), bundle: &ingest.Bundle{Series: seriesOf(s.series, noon.Add(after))}}
 	for _, in := range []Input{{Name: "server"}, {Name: "process", Job: "app"}} {
 		if s.blind == in.Name {
 			in.Why = "no answer"
@@ -176,25 +187,32 @@ func lookOf(t *testing.T, s step, blind map[string]time.Time) *Look {
 		} else {
 			delete(blind, in.Name)
 		}
-		look.Inputs = append(look.Inputs, in)
+		if !s.gone || in.Job == "" {
+			look.Inputs = append(look.Inputs, in)
+		}
 	}
 	return look
 }
 
 // seriesOf is what a server has of the job app.
 func seriesOf(how string, end time.Time) *series.Canonical {
-	c := &series.Canonical{Store: memory.New(), End: end, Timing: series.Timing{Interval: 15 * time.Second}, Matches: []series.Match{{Signal: "inflight"}, {Signal: "up"}}}
-	add := func(metric string, at time.Time) {
-		c.Store.Append(lset("__name__", metric, "job", "app", "instance", "a"), []int64{at.UnixMilli()}, []float64{1})
+	c := &series.Canonical{Store: memory.New(), End: end, Timing: series.Timing{Interval: 15 * time.Second}}
+	add := func(at time.Time, metrics ...string) {
+		for _, metric := range metrics {
+			c.Store.Append(lset("__name__", metric, "job", "app", "instance", "a"), []int64{at.UnixMilli()}, []float64{1})
+		}
 	}
-	switch how {
+	switch all, before := []string{"contend:inflight", "contend:cpu", "contend:arrivals", "contend:lock_wait"}, end.Add(-5*time.Minute); how {
 	case "gone":
 		return c
 	case "end":
-		add("contend:inflight", end.Add(-5*time.Minute))
-		add("contend:up", end)
+		add(before, all...)
+		add(end, "contend:up")
+	case "other":
+		add(end, all[:3]...)
+		add(before, all[3])
 	default:
-		add("contend:inflight", end)
+		add(end, all...)
 	}
 	c.Jobs = []string{"app"}
 	return c

@@ -59,7 +59,6 @@ type Looker struct {
 	Options
 	server    *Input // nil where there is none
 	processes []*process
-	last      time.Time     // when it looked last
 	patience  time.Duration // with a process' metrics
 }
 
@@ -92,8 +91,8 @@ type Look struct {
 	Inputs []Input // the server first
 	// Restarted are the processes, by name, that are others than at the look before.
 	Restarted []string
-	bundle    *ingest.Bundle
-	since     time.Duration // since the look before
+	bundle    *ingest.Bundle // nil where there are no series
+	detectors []*detect.Detector
 }
 
 // Targets are the processes that could be seen, for a recorder to take profiles of.
@@ -122,22 +121,29 @@ func (look *Look) processBlind(job string) bool {
 	return slices.ContainsFunc(look.Inputs, func(in Input) bool { return in.Job == job && in.Why != "" })
 }
 
-// has reports whether a job has series in the window, sees whether they go on to its end.
-func (look *Look) has(job string) bool { return slices.Contains(look.bundle.Series.Jobs, job) }
+// has reports whether a job has series in the window.
+func (look *Look) has(job string) bool {
+	return look.bundle != nil && look.bundle.Series != nil && slices.Contains(look.bundle.Series.Jobs, job)
+}
 
-func (look *Look) sees(job string) bool {
+// sees reports whether the signals of a job go on to the end of the window that a
+// detector cannot do without.
+func (look *Look) sees(job, detector string) bool {
+	i := slices.IndexFunc(look.detectors, func(d *detect.Detector) bool { return d.Name == detector })
+	return i >= 0 && slices.ContainsFunc(look.detectors[i].Needs, func(n detect.Need) bool {
+		return n.Input == detect.Series && !slices.ContainsFunc(n.Signals, func(signal string) bool { return !look.goesOn(job, signal) })
+	})
+}
+
+// goesOn reports whether a signal of a job has values at the end of the window.
+func (look *Look) goesOn(job, signal string) bool {
 	c := look.bundle.Series
 	const steps = 4 // of a rate's window
 	from := c.End.Add(-steps * c.Timing.Interval).UnixMilli()
-	for _, m := range c.Matches {
-		if m.Signal == "up" { // the server's own word
-			continue
-		}
-		for _, s := range c.Store.Columns("contend:" + m.Signal) {
-			for i := len(s.T) - 1; i >= 0 && s.T[i] >= from && s.Labels.Get("job") == job; i-- {
-				if !math.IsNaN(s.V[i]) {
-					return true
-				}
+	for _, s := range c.Store.Columns("contend:" + signal) {
+		for i := len(s.T) - 1; i >= 0 && s.T[i] >= from && s.Labels.Get("job") == job; i-- {
+			if !math.IsNaN(s.V[i]) {
+				return true
 			}
 		}
 	}
@@ -207,7 +213,7 @@ func (l *Looker) Look(ctx context.Context, now time.Time) *Look {
 	begin := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
 	defer cancel()
-	look := &Look{At: now, bundle: &ingest.Bundle{Instances: map[string]ingest.Instance{}}}
+	look := &Look{At: now, detectors: l.Detectors, bundle: &ingest.Bundle{Instances: map[string]ingest.Instance{}}}
 	var asked ingest.Bundle
 	var wg sync.WaitGroup
 	if l.server != nil {
@@ -235,10 +241,6 @@ func (l *Looker) Look(ctx context.Context, now time.Time) *Look {
 	for _, p := range l.processes {
 		look.Inputs = append(look.Inputs, p.Input)
 	}
-	if !l.last.IsZero() {
-		look.since = now.Sub(l.last)
-	}
-	l.last = now
 	look.Took = time.Since(begin)
 	return look
 }
