@@ -8,25 +8,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"net"
 	"net/http"
-	"os"
-	"os/signal"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/net/netutil"
 
+	"github.com/contend/contend/cmd/contend/watch"
 	"github.com/contend/contend/detect"
 	"github.com/contend/contend/detect/all"
 	"github.com/contend/contend/detect/report"
-	"github.com/contend/contend/ingest"
 	"github.com/contend/contend/ingest/pyroscope/receive"
 )
 
@@ -38,18 +31,12 @@ const (
 	// A look at 4 MiB of profiles takes some 100 MB, the pushes meanwhile up to as much. A
 	// tighter limit has the collector take the CPU that waiting pushes need.
 	lookBytes = 256 << 20
-	// A pushing process holds up to five connections for the moment of its pushes,
-	// and idle ones go after idleTime.
-	maxConnections = 1024
-	idleTime       = 5 * time.Second
-	// A header is one segment; 8 MiB in 20 seconds is a link of 3 Mbit/s. A client that
-	// is slower has most likely stopped.
-	headerTime = 5 * time.Second
-	bodyTime   = 20 * time.Second
-	answerTime = 30 * time.Second
-	// After SIGTERM, for pushes that are on their way: an orchestrator waits 30 seconds as a rule.
-	stopTime = 10 * time.Second
 )
+
+// pushLimits: a pushing process holds up to five connections for the moment of its
+// pushes; 8 MiB in 20 seconds is a link of 3 Mbit/s, and a client that is slower has most
+// likely stopped. After SIGTERM an orchestrator waits 30 seconds as a rule.
+var pushLimits = watch.Limits{Connections: 1024, Request: 20 * time.Second, Answer: 30 * time.Second, Idle: 5 * time.Second, Close: 10 * time.Second}
 
 // receiveFlags are the flags of contend receive as given.
 type receiveFlags struct {
@@ -69,8 +56,10 @@ func receiveCommand() *cobra.Command {
 		Short: "Take what pyroscope-go clients push, and say what changes",
 		Long: `Receive takes the place of a Pyroscope server for processes that push with
 pyroscope-go: it keeps the profiles of the last minutes, analyses the newest as
-they come, and prints each finding that is new, and each that is over. No server
-is needed.
+they come, and prints a line for each change, as contend watch does: a finding
+begins, is more or less severe, or ends, once it has not been there for 2
+minutes or 8 looks; the verdict is another; a job falls silent. No server is
+needed.
 
 In a process, with ProfileGoroutines and the block and mutex types among its
 ProfileTypes:
@@ -96,6 +85,9 @@ One push has at most 8 MiB, and 32 MiB unpacked. Each --every, up to 120 of the
 newest profiles are read, 4 MiB of them, those of the processes that pushed
 last.
 
+It listens on this machine alone, to requests by the name localhost or a
+loopback address, unless --listen says otherwise.
+
 Ctrl-C and SIGTERM end it: pushes under way are answered first.
 
 Exit codes: 0 it was ended; 1 it could not listen or open the bundle; 2 wrong
@@ -112,8 +104,8 @@ usage.`,
 	flags.StringVar(&f.bundle, "bundle", "", "keep profiles in `DIR`: new, empty or of a receiver before (default in memory)")
 	flags.DurationVar(&f.window, "window", 15*time.Minute, "keep profiles for `TIME`, 1m to 24h")
 	flags.Var(&f.maxBytes, "max-bytes", "keep at most so many bytes, as 500MB or 2GiB (default 128MiB in memory, 2GiB in a bundle)")
-	flags.DurationVar(&f.every, "every", 10*time.Second, "analyse what has come each `TIME`, at least 1s")
-	flags.StringVarP(&f.output, "output", "o", "text", "`FORMAT` of changes: text, or json with a whole report on a line for each")
+	flags.DurationVar(&f.every, "every", 10*time.Second, "analyse what has come each `TIME`, 1s to 10m")
+	flags.StringVarP(&f.output, "output", "o", "text", "`FORMAT` of changes: text, or json with a whole report on a line for each look with some")
 	flags.StringSliceVar(&f.telemetry, "telemetry", nil, "count packages below import path `PREFIX` as telemetry (repeatable)")
 	return cmd
 }
@@ -123,8 +115,8 @@ func (f *receiveFlags) check(cmd *cobra.Command) error {
 	switch {
 	case f.window < time.Minute || f.window > 24*time.Hour:
 		return fmt.Errorf("expected 1m to 24h for --window, saw %v", f.window)
-	case f.every < time.Second:
-		return fmt.Errorf("expected at least 1s for --every, saw %v", f.every)
+	case f.every < minInterval || f.every > maxInterval:
+		return fmt.Errorf("expected %v to %v for --every, saw %v", minInterval, maxInterval, f.every)
 	case cmd.Flags().Changed("bundle") && f.bundle == "":
 		return errors.New("expected a directory for --bundle, saw none; check the variable it comes from")
 	}
@@ -141,12 +133,13 @@ func receivePushes(cmd *cobra.Command, f *receiveFlags) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second one ends the process
-	listener, err := listen(f.listen)
+	stderr := cmd.ErrOrStderr()
+	listener, public, err := openListener(stderr, f.listen, "can push and see the report")
 	if err != nil {
-		return &outcome{exitFailed, err}
+		return err
+	}
+	if listener == nil {
+		return errors.New("expected an address for --listen, such as 127.0.0.1:4040, saw none")
 	}
 	defer listener.Close()
 	receiver, err := receive.New(receive.Options{
@@ -155,7 +148,6 @@ func receivePushes(cmd *cobra.Command, f *receiveFlags) error {
 	if err != nil {
 		return &outcome{exitFailed, err}
 	}
-	stderr := cmd.ErrOrStderr()
 	where, memory := "in memory", lookBytes+int64(f.maxBytes)
 	if f.bundle != "" {
 		where, memory = "in "+report.Printable(f.bundle), lookBytes
@@ -164,34 +156,11 @@ func receivePushes(cmd *cobra.Command, f *receiveFlags) error {
 	debug.SetMemoryLimit(memory)
 	fmt.Fprintf(stderr, "receiving on http://%s, profiles of %v and at most %.0f MB are kept %s\n", listener.Addr(), f.window, float64(f.maxBytes)/1e6, where)
 
-	look := &looker{receiver: receiver, flags: f, stdout: cmd.OutOrStdout()}
+	look := &looker{receiver: receiver, flags: f, stdout: cmd.OutOrStdout(), tracker: watch.Tracker{Interval: f.every}}
 	mux := http.NewServeMux()
 	mux.Handle("/", receiver)
 	mux.HandleFunc("GET /{$}", look.serve)
-	server := &http.Server{
-		Handler:           mux,
-		ReadHeaderTimeout: headerTime,
-		ReadTimeout:       bodyTime,
-		WriteTimeout:      answerTime,
-		IdleTimeout:       idleTime,
-		MaxHeaderBytes:    16 << 10, // the name of a push is in its first line
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(netutil.LimitListener(listener, maxConnections)) }()
-	looked := make(chan error, 1)
-	go func() { looked <- look.run(ctx) }()
-	select {
-	case err = <-served:
-		err = &outcome{exitFailed, fmt.Errorf("receiving stopped: %w", err)}
-	case err = <-looked: // nobody reads what it prints
-	case <-ctx.Done():
-	}
-	stop()
-	grace, cancel := context.WithTimeout(context.Background(), stopTime)
-	defer cancel()
-	if server.Shutdown(grace) != nil {
-		server.Close() // what is left was not acknowledged
-	}
+	err = lookEach(f.every, listener, watch.Guard(mux, public), pushLimits, look.look, func() error { return nil })
 	profiles, processes, size, expired := receiver.Held()
 	fmt.Fprintf(stderr, "stopped: %s held, of %d processes, %.1f MB; %d left the window\n", plural(profiles, "profile"), processes, float64(size)/1e6, expired)
 	if f.bundle != "" && profiles > 0 {
@@ -200,118 +169,68 @@ func receivePushes(cmd *cobra.Command, f *receiveFlags) error {
 	return err
 }
 
-// listen says what to try where a port is taken.
-func listen(address string) (net.Listener, error) {
-	l, err := net.Listen("tcp", address)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("expected a free port at %s, saw one in use: end what listens there (a Pyroscope server listens on 4040), or name another port with --listen, 0 for any", address)
-	case err != nil:
-		return nil, fmt.Errorf("listen: %w; expected --listen as HOST:PORT, such as 127.0.0.1:4040", err)
-	}
-	return l, nil
-}
-
 // looker analyses what a receiver has and tells what changed.
 type looker struct {
 	receiver *receive.Receiver
 	flags    *receiveFlags
 	stdout   io.Writer
-	since    map[string]time.Time // findings there are, by what tells them apart
-	state    string               // well or silent where there were none
+	tracker  watch.Tracker
+	had      bool // profiles, at the last look
 	page     atomic.Pointer[page]
 }
 
 // page is the last report as it is served.
 type page struct{ text, json []byte }
 
-// run looks each --every until ctx is done, or what it prints cannot be written: where something has come, and
-// where something was, since processes that fall silent are a change too.
-func (l *looker) run(ctx context.Context) error {
-	tick := time.NewTicker(l.flags.every)
-	defer tick.Stop()
-	had := false
-	for {
-		select {
-		case <-ctx.Done():
+// look analyses where something has come, and where something was: processes that fall
+// silent are a change too. It prints what is not as it was.
+func (l *looker) look(ctx context.Context, now time.Time, _ int) error {
+	select {
+	case <-l.receiver.Changed():
+	default:
+		if !l.had {
 			return nil
-		case <-tick.C:
-		}
-		select {
-		case <-l.receiver.Changed():
-		default:
-			if !had {
-				continue
-			}
-		}
-		b := l.receiver.Sample(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		had = len(b.Snapshots)+len(b.Waits) > 0
-		if err := l.look(b, time.Now().UTC()); err != nil {
-			return err
 		}
 	}
-}
-
-// look analyses a bundle and prints what is not as it was.
-func (l *looker) look(b *ingest.Bundle, now time.Time) error {
+	b := l.receiver.Sample(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	jobs := l.receiver.Jobs()
+	l.had = len(jobs) > 0
 	r := detect.Run(b, nil, all.Detectors(), detect.Options{Telemetry: l.flags.telemetry, Live: true})
-	changes := l.changes(r, now)
-	var text, structured, line bytes.Buffer
+	first := l.page.Load() == nil
+	var text, structured bytes.Buffer
 	if err := cmp.Or(report.Text(&text, r, report.TextOptions{Top: 3}), report.JSON(&structured, r)); err != nil {
-		return &outcome{exitFailed, err}
+		return err
 	}
 	l.page.Store(&page{text.Bytes(), structured.Bytes()})
+	changes := l.tracker.Changes(&watch.Look{At: now, Report: r, Inputs: inputsOf(jobs)})
 	switch {
-	case len(changes) == 0:
-		return nil
-	case l.flags.output == "json":
+	case l.flags.output == "json" && (first || len(changes) > 0):
+		var line bytes.Buffer
 		if err := json.Compact(&line, structured.Bytes()); err != nil {
-			return &outcome{exitFailed, err}
+			return err
 		}
-		line.WriteByte('\n')
-	default:
-		for _, c := range changes {
-			fmt.Fprintf(&line, "%s %s\n", now.Format(time.RFC3339), report.Printable(c))
-		}
+		return writeLines(l.stdout, line.String())
+	case l.flags.output == "json":
+		return nil
+	case first && len(changes) == 0: // so that it is known to look
+		return writeLines(l.stdout, report.Printable(now.UTC().Format(time.RFC3339)+" looked: "+r.Verdict.Summary))
 	}
-	return written(l.stdout.Write(line.Bytes()))
+	return writeLines(l.stdout, changes...)
 }
 
-// changes are the findings that are new, worse or better, and those that are over. Their
-// numbers change with each look, and are no change.
-func (l *looker) changes(r *detect.Report, now time.Time) (out []string) {
-	is := map[string]time.Time{}
-	for _, f := range r.Findings {
-		key := strings.Join(slices.DeleteFunc([]string{f.Detector, string(f.Role), string(f.Severity), f.Job, f.Process, f.Function},
-			func(s string) bool { return s == "" }), ", ")
-		since, was := l.since[key]
-		if !was {
-			since = now
-			out = append(out, fmt.Sprintf("new: %s, %s, %s: %s", f.Detector, f.Role, f.Severity, f.Summary))
+// inputsOf are what is looked at: the jobs whose processes push. Of one that all have
+// fallen silent of nothing is known to be over.
+func inputsOf(jobs []receive.Job) (out []watch.Input) {
+	for _, j := range jobs {
+		in := watch.Input{Name: "job " + j.Name, Job: j.Name, Seen: j.Pushed}
+		if j.Silent {
+			in.Blind, in.Why = j.Pushed, "none of its processes pushes any more"
 		}
-		is[key] = since
+		out = append(out, in)
 	}
-	for _, key := range slices.Sorted(maps.Keys(l.since)) {
-		if _, still := is[key]; !still {
-			out = append(out, fmt.Sprintf("over: %s, after %v", key, now.Sub(l.since[key]).Round(time.Second)))
-		}
-	}
-	l.since = is
-	state, summary := "", ""
-	switch {
-	case len(r.Findings) > 0:
-	case len(r.Inputs) == 0:
-		state, summary = "silent", "no process pushes any more"
-	default:
-		state, summary = "well", cmp.Or(r.Verdict.Summary, "nothing found")
-	}
-	if state != "" && state != l.state {
-		out = append(out, summary)
-	}
-	l.state = state
 	return out
 }
 

@@ -9,10 +9,12 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +23,9 @@ import (
 	"time"
 
 	"github.com/google/pprof/profile"
+
+	"github.com/contend/contend/cmd/contend/watch"
+	"github.com/contend/contend/ingest/pyroscope/receive"
 )
 
 // receiving is a contend receive in a process of its own.
@@ -169,7 +174,8 @@ func (r *receiving) until(t *testing.T, path, want string) string {
 	return ""
 }
 
-// A lock that fills and empties again is two changes, however often it is looked at.
+// A lock that fills is told once, however often it is looked at; that it empties is on
+// the page at once.
 func TestReceiveChanges(t *testing.T) {
 	t.Parallel()
 	for _, output := range []string{"text", "json"} {
@@ -195,9 +201,9 @@ func TestReceiveChanges(t *testing.T) {
 			t.Errorf("exit code %d\n%s", code, r.stderr)
 		}
 		lines := strings.Split(strings.TrimSpace(r.stdout.String()), "\n")
-		want := []string{"Z new: applock, cause, critical: 30 of 30 requests wait for a lock in example.com/shop/stock.(*Store).Get", "Z over: applock, cause, critical, shop, example.com/shop/stock.(*Store).Get, after ", "Z nothing found: "}
+		want := []string{"Z begins applock, critical, shop: 30 of 30 requests wait for a lock in example.com/shop/stock.(*Store).Get", "Z verdict applock, critical, shop: 30 of 30 "}
 		if output == "json" {
-			want = []string{`{"schema":"contend.report/v1","verdict":{"cause":"applock",`, `{"schema":"contend.report/v1","verdict":{"cause":"",`}
+			want = []string{`{"schema":"contend.report/v1","verdict":{"cause":"applock",`}
 		}
 		if len(lines) != len(want) {
 			t.Fatalf("printed\n%s\nwant %d lines", r.stdout, len(want))
@@ -209,6 +215,96 @@ func TestReceiveChanges(t *testing.T) {
 		}
 		if !strings.HasPrefix(r.stderr.String(), "stopped: 2 profiles held, of 1 processes, 0.0 MB; 0 left the window\n") {
 			t.Errorf("stderr %q", r.stderr)
+		}
+	}
+}
+
+// Looks at what is pushed say what watches do: what has not been there for two minutes
+// has ended, and what cannot be seen has not.
+func TestReceiveLooks(t *testing.T) {
+	t.Parallel()
+	receiver, err := receive.New(receive.Options{Window: 15 * time.Minute, MaxBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	f := &receiveFlags{every: 10 * time.Second, output: "text"}
+	l := &looker{receiver: receiver, flags: f, stdout: &out, tracker: watch.Tracker{Interval: f.every}}
+	start := time.Now()
+	for _, step := range []struct {
+		after time.Duration
+		push  string // of job shop: waiting, idle
+		want  string // without times
+	}{
+		{0, "", ""},
+		{10 * time.Second, "idle", "looked: nothing found"},
+		{20 * time.Second, "waiting", "begins applock, critical, shop; verdict applock, critical, shop"},
+		{30 * time.Second, "idle", ""},
+		{40 * time.Second, "waiting", ""},
+		{50 * time.Second, "idle", ""},
+		{2*time.Minute + 39*time.Second, "", ""},
+		{2*time.Minute + 40*time.Second, "", "ends applock, critical, shop; verdict"},
+	} {
+		if step.push != "" {
+			body := pushForm(stuckProfile(t, time.Now(), step.push == "waiting"), "")
+			req := httptest.NewRequest("POST", "/ingest?"+pushQuery("shop", 1, time.Now()), bytes.NewReader(body.data))
+			req.Header.Set("Content-Type", body.contentType)
+			w := httptest.NewRecorder()
+			if receiver.ServeHTTP(w, req); w.Code != http.StatusOK {
+				t.Fatal(w.Code, w.Body)
+			}
+		}
+		out.Reset()
+		if err := l.look(t.Context(), start.Add(step.after), 0); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for line := range strings.Lines(out.String()) {
+			_, line, _ = strings.Cut(line, " ")
+			line, _, _ = strings.Cut(line, "\n")
+			what, rest, _ := strings.Cut(line, ": ")
+			if what == "looked" {
+				what += ": " + rest[:len("nothing found")]
+			}
+			got = append(got, what)
+		}
+		if got := strings.Join(got, "; "); got != step.want {
+			t.Errorf("after %v: %q, want %q", step.after, got, step.want)
+		}
+	}
+}
+
+// A job of which all have fallen silent cannot be seen, since it was seen last.
+func TestSilentJobs(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	got := inputsOf([]receive.Job{{Name: "a", Pushed: at}, {Name: "b", Pushed: at, Silent: true}})
+	want := []watch.Input{{Name: "job a", Job: "a", Seen: at}, {Name: "job b", Job: "b", Seen: at, Blind: at, Why: "none of its processes pushes any more"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// A page of another site whose name leads to this machine reads and pushes nothing.
+func TestReceiveGuard(t *testing.T) {
+	t.Parallel()
+	r := startReceive(t, "receive", "--listen", "127.0.0.1:0")
+	for _, to := range []string{"GET /", "GET /metrics", "POST /ingest"} {
+		for host, want := range map[string]int{"localhost:4040": 0, "rebound.example:4040": http.StatusMisdirectedRequest} {
+			method, path, _ := strings.Cut(to, " ")
+			req, err := http.NewRequest(method, r.url+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = host
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if is := resp.StatusCode == http.StatusMisdirectedRequest; is != (want != 0) {
+				t.Errorf("%s of %s: %s", to, host, resp.Status)
+			}
 		}
 	}
 }

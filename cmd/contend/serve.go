@@ -51,7 +51,7 @@ func runServe(cmd *cobra.Command, args []string, f *lookFlags) error {
 	if f.listen == "" {
 		return fmt.Errorf("expected an address for --listen, such as 127.0.0.1:%s, saw none", servePort)
 	}
-	listener, public, err := f.open(cmd.ErrOrStderr(), "the report: function names, addresses and jobs of the service")
+	listener, public, err := openListener(cmd.ErrOrStderr(), f.listen, "see the report: function names, addresses and jobs of the service")
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func runServe(cmd *cobra.Command, args []string, f *lookFlags) error {
 	tracker := &watch.Tracker{Interval: f.interval}
 	metrics := &watch.Metrics{}
 	page := &watch.Page{Interval: f.interval, Now: time.Now}
-	return f.run(listener, page.Handler(metrics.Registry(), public), func(ctx context.Context, now time.Time, missed int) error {
+	return lookEach(f.interval, listener, page.Handler(metrics.Registry(), public), watch.PageLimits, func(ctx context.Context, now time.Time, missed int) error {
 		look := looker.Look(ctx, now)
 		if ctx.Err() != nil {
 			return nil

@@ -86,17 +86,17 @@ func (f *lookFlags) looker(cmd *cobra.Command, args []string) (*watch.Looker, er
 	})
 }
 
-// open listens where that is asked for, before anything is looked at. Of an address
-// that others reach it warns of what they will see.
-func (f *lookFlags) open(stderr io.Writer, shows string) (l net.Listener, public bool, err error) {
-	if f.listen == "" {
+// openListener listens where that is asked for, before anything is looked at. Of an
+// address that others reach it warns of what they can do there.
+func openListener(stderr io.Writer, address, others string) (l net.Listener, public bool, err error) {
+	if address == "" {
 		return nil, false, nil
 	}
-	if l, public, err = watch.Listen(f.listen); err != nil {
+	if l, public, err = watch.Listen(address); err != nil {
 		return nil, false, &outcome{exitFailed, err}
 	}
 	if public {
-		complain(stderr, fmt.Sprintf("%s can be reached by others, who are not asked for a password and see %s; --listen 127.0.0.1:PORT is this machine's alone", l.Addr(), shows))
+		complain(stderr, fmt.Sprintf("%s can be reached by others, who are not asked for a password and %s; --listen 127.0.0.1:PORT is this machine's alone", l.Addr(), others))
 	}
 	return l, public, nil
 }
@@ -179,7 +179,7 @@ func runWatch(cmd *cobra.Command, args []string, f *lookFlags, k *keepFlags) err
 		return err
 	}
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
-	listener, public, err := f.open(stderr, "which findings there are, of which jobs")
+	listener, public, err := openListener(stderr, f.listen, "see which findings there are, of which jobs")
 	if err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func runWatch(cmd *cobra.Command, args []string, f *lookFlags, k *keepFlags) err
 	first := true
 	steps := newProgress(stderr)
 	steps.begin("looking for the first time")
-	return f.run(listener, watch.MetricsHandler(metrics.Registry(), public), func(ctx context.Context, now time.Time, missed int) error {
+	return lookEach(f.interval, listener, watch.MetricsHandler(metrics.Registry(), public), watch.PageLimits, func(ctx context.Context, now time.Time, missed int) error {
 		look := looker.Look(ctx, now)
 		steps.done()
 		if ctx.Err() != nil {
@@ -252,9 +252,9 @@ func began(look *watch.Look, interval time.Duration, l net.Listener) string {
 	return report.Printable(line)
 }
 
-// run looks each interval until SIGTERM or Ctrl-C, or until look fails, serves h
+// lookEach looks each interval until SIGTERM or Ctrl-C, or until look fails, serves h
 // meanwhile where there is a listener, and then calls flush. A second signal ends the process.
-func (f *lookFlags) run(l net.Listener, h http.Handler, look func(ctx context.Context, now time.Time, missed int) error, flush func() error) error {
+func lookEach(interval time.Duration, l net.Listener, h http.Handler, limits watch.Limits, look func(ctx context.Context, now time.Time, missed int) error, flush func() error) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
@@ -264,12 +264,12 @@ func (f *lookFlags) run(l net.Listener, h http.Handler, look func(ctx context.Co
 	var serving sync.WaitGroup
 	if l != nil {
 		serving.Go(func() {
-			served = watch.Serve(ctx, l, h)
+			served = watch.Serve(ctx, l, h, limits)
 			cancel()
 		})
 	}
 	var failed error
-	watch.Every(ctx, watch.WallClock(), f.interval, func(now time.Time, missed int) {
+	watch.Every(ctx, watch.WallClock(), interval, func(now time.Time, missed int) {
 		if failed = look(ctx, now, missed); failed != nil {
 			cancel()
 		}

@@ -2,118 +2,38 @@ package watch
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"html/template"
-	"io"
-	"log"
-	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
 
 	"github.com/contend/contend/detect/report"
 )
 
-const (
-	// People with a browser and a Prometheus server or two. Slow clients take
-	// one each until their time is over, and others wait.
-	maxConnections = 64
-	// A request is a line and some headers; an answer is below a MB, also over a
-	// slow line.
-	readTime, writeTime, idleTime = 5 * time.Second, 30 * time.Second, time.Minute
-	maxHeader                     = 16 << 10
-	// What is under way when the process is told to end gets this long.
-	closeTime = 2 * time.Second
-	// Until the first report is there, browsers ask this often.
-	firstWait = time.Second
-)
+// firstWait is how often browsers ask until the first report is there.
+const firstWait = time.Second
 
-// Listen listens at an address such as 127.0.0.1:7126. public says that others
-// than this machine may reach it.
-func Listen(address string) (l net.Listener, public bool, err error) {
-	if l, err = net.Listen("tcp", address); err != nil {
-		var op *net.OpError
-		if errors.As(err, &op) {
-			err = op.Err // without the address, which stands before
-		}
-		return nil, false, fmt.Errorf("cannot listen at %s: %w; expected HOST:PORT with a free port, such as 127.0.0.1:0", address, err)
-	}
-	at, ok := l.Addr().(*net.TCPAddr)
-	return l, !ok || !at.IP.IsLoopback(), nil
-}
-
-// Serve answers on l until ctx is done, and then ends what is under way.
-func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	s := &http.Server{
-		Handler: h, ErrorLog: log.New(io.Discard, "", 0), // it would quote what clients send
-		ReadHeaderTimeout: readTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
-	}
-	stopped := make(chan struct{})
-	context.AfterFunc(ctx, func() {
-		defer close(stopped)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
-		defer cancel()
-		if s.Shutdown(ctx) != nil {
-			s.Close()
-		}
-	})
-	if err := s.Serve(netutil.LimitListener(l, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve at %s: %w", l.Addr(), err)
-	}
-	<-stopped
-	return nil
-}
+// PageLimits are those of pages and metrics: people with a browser and a Prometheus
+// server or two, who ask with a line and some headers for less than a MB, also over a
+// slow line. Slow clients take a connection each until their time is over, and others wait.
+var PageLimits = Limits{Connections: 64, Request: 5 * time.Second, Answer: 30 * time.Second, Idle: time.Minute, Close: 2 * time.Second}
 
 // MetricsHandler answers /metrics.
 func MetricsHandler(r *prometheus.Registry, public bool) http.Handler {
 	mux := http.NewServeMux()
 	addMetrics(mux, r)
-	return guard(mux, public)
+	return Guard(mux, public)
 }
 
 func addMetrics(mux *http.ServeMux, r *prometheus.Registry) {
 	// Of metrics that clash the others are still sent. One at a time is enough.
 	mux.Handle("GET /metrics", promhttp.HandlerFor(r, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4}))
-}
-
-// guard keeps other sites' pages from reading what is meant for this machine: a
-// name of theirs that leads to a loopback address (DNS rebinding) is refused. Of
-// a public address the names are not known.
-func guard(h http.Handler, public bool) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		header := w.Header()
-		header.Set("Cache-Control", "no-store")
-		header.Set("X-Content-Type-Options", "nosniff")
-		header.Set("Referrer-Policy", "no-referrer")
-		header.Set("Cross-Origin-Resource-Policy", "same-origin")
-		header.Set("X-Frame-Options", "SAMEORIGIN")
-		if !public && !isLoopback(r.Host) {
-			http.Error(w, "expected a request for localhost or a loopback address, saw another name", http.StatusMisdirectedRequest)
-			return
-		}
-		h.ServeHTTP(w, r)
-	})
-}
-
-// isLoopback reports whether the Host of a request names this machine.
-func isLoopback(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil && ip.IsLoopback()
 }
 
 // Page shows the last report. It may be asked while it is set.
@@ -166,7 +86,7 @@ func (p *Page) Handler(r *prometheus.Registry, public bool) http.Handler {
 		p.write(w, "application/json", "default-src 'none'", func() []byte { return p.json })
 	})
 	addMetrics(mux, r)
-	return guard(mux, public)
+	return Guard(mux, public)
 }
 
 func (p *Page) write(w http.ResponseWriter, kind, policy string, body func() []byte) {

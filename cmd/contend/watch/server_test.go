@@ -148,13 +148,13 @@ func TestServe(t *testing.T) {
 	if err != nil || public {
 		t.Fatal(err, public)
 	}
-	if _, _, err := Listen(l.Addr().String()); err == nil || !strings.Contains(err.Error(), "cannot listen at "+l.Addr().String()) {
+	if _, _, err := Listen(l.Addr().String()); err == nil || !strings.HasPrefix(err.Error(), "expected a free port at "+l.Addr().String()+", saw one in use;") {
 		t.Errorf("a port that is taken: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
-		ended <- Serve(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "here") }))
+		ended <- Serve(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "here") }), PageLimits)
 	}()
 	stuck, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {

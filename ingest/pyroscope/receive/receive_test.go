@@ -363,6 +363,34 @@ func TestSample(t *testing.T) {
 	}
 }
 
+// A job is silent once all its processes are, and is there as long as its profiles.
+func TestJobs(t *testing.T) {
+	t.Parallel()
+	r, clock := receiverAt(t, Options{})
+	data := pprofOf(t, "goroutine/count")
+	start := clock.now()
+	send(t, r, push{name: "shop{instance=a}", profile: data}, 200)
+	send(t, r, push{name: "cart{instance=a}", profile: data}, 200)
+	clock.add(silence)
+	at := clock.now()
+	send(t, r, push{name: "shop{instance=b}", profile: data}, 200)
+	check := func(want ...Job) {
+		t.Helper()
+		if got := r.Jobs(); !slices.Equal(got, want) {
+			t.Errorf("jobs %v, want %v", got, want)
+		}
+	}
+	check(Job{"cart", start, false}, Job{"shop", at, false})
+	clock.add(time.Second)
+	check(Job{"cart", start, true}, Job{"shop", at, false})
+	clock.add(silence)
+	check(Job{"cart", start, true}, Job{"shop", at, true})
+	clock.add(13 * time.Minute)
+	check(Job{"shop", at, true})
+	clock.add(time.Minute)
+	check()
+}
+
 // Pushes, looks and questions at once, for the race detector; all that is acknowledged is there.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"time"
 
@@ -25,6 +26,37 @@ const (
 	// what it waited for is not of now. pyroscope-go pushes each 15 seconds by default.
 	silence = time.Minute
 )
+
+// Job is a job with processes in the window.
+type Job struct {
+	Name   string
+	Pushed time.Time // when one of its processes pushed last
+	Silent bool      // none pushes any more: Sample passes over them
+}
+
+// Jobs are those of the window, by name.
+func (r *Receiver) Jobs() []Job {
+	w := r.window
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.expire()
+	jobs := map[string]Job{}
+	for _, p := range w.processes {
+		j, known := jobs[p.job]
+		last := p.newest()
+		if last.After(j.Pushed) {
+			j.Pushed = last
+		}
+		jobs[p.job] = Job{p.job, j.Pushed, (!known || j.Silent) && w.silent(p)}
+	}
+	return slices.SortedFunc(maps.Values(jobs), func(a, b Job) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// newest is when the last profile of a process came.
+func (p *process) newest() time.Time { return p.profiles[len(p.profiles)-1].received }
+
+// silent reports whether a process pushes no more.
+func (w *window) silent(p *process) bool { return w.now().Sub(p.newest()) > max(silence, 3*p.span) }
 
 // Sample reads the newest profiles of the window as the input of an analysis: of
 // each process that still pushes the newest of each kind, then the ones before, as
@@ -59,17 +91,15 @@ func (w *window) sample() (chosen []*kept, processes, profiles int) {
 	w.expire()
 	var live []*process
 	for _, p := range w.processes {
-		last := p.profiles[len(p.profiles)-1].received
-		if w.now().Sub(last) > max(silence, 3*p.span) {
+		if w.silent(p) {
 			continue
 		}
 		live = append(live, p)
 		profiles += len(p.profiles)
 	}
 	// The newest first, so that of many processes those come in turn that pushed last.
-	newest := func(p *process) time.Time { return p.profiles[len(p.profiles)-1].received }
 	slices.SortFunc(live, func(a, b *process) int {
-		return cmp.Or(newest(b).Compare(newest(a)), cmp.Compare(a.folder, b.folder))
+		return cmp.Or(b.newest().Compare(a.newest()), cmp.Compare(a.folder, b.folder))
 	})
 	bytes := int64(0)
 	turns := make([][][]*kept, len(live))
