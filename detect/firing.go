@@ -67,7 +67,8 @@ func (p *Pass) ReportAlerts(none string, describe func(f *Firing) Finding) {
 		}
 		f.Instances, f.moment = main.Instances, main.At
 		f.affected.Affected, f.affected.Total = v.affected(&main)
-		f.Window = &Window{Start: main.Active.UTC(), End: main.last()}
+		held := main.Window()
+		f.Window = &held
 		if main.Fired.IsZero() {
 			f.Confidence = Low
 			if f.Severity == Critical {
@@ -88,17 +89,17 @@ func (p *Pass) ReportAlerts(none string, describe func(f *Firing) Finding) {
 		}
 		for i := range firings {
 			if !firings[i].Fired.IsZero() || len(firings) == 1 {
-				f.Times = append(f.Times, Window{Start: firings[i].Active.UTC(), End: firings[i].last()})
+				f.Times = append(f.Times, firings[i].Window())
 			}
 		}
-		held := v.Evidence("%s: %s; its condition held for %s", s.Alert, s.Title, f.lasted)
+		evidence := v.Evidence("%s: %s; its condition held for %s", s.Alert, s.Title, f.lasted)
 		if n := len(f.Times); n > 1 {
-			held.Text += fmt.Sprintf(", the longest of %d times", n)
+			evidence.Text += fmt.Sprintf(", the longest of %d times", n)
 		}
 		if f.again {
-			held.Text += "; it holds again at the end"
+			evidence.Text += "; it holds again at the end"
 		}
-		f.Evidence = append([]Evidence{held}, f.Evidence...)
+		f.Evidence = append([]Evidence{evidence}, f.Evidence...)
 		p.Report(f)
 		reported = true
 	}

@@ -59,7 +59,10 @@ func (f *Firing) steps() []int64 {
 	return at[from:to]
 }
 
-// last is the last step at which the condition held; an alert goes on for a while.
+// Window is when the condition held, from its first step to its last; an alert goes on for a while.
+func (f *Firing) Window() Window { return Window{Start: f.Active.UTC(), End: f.last()} }
+
+// last is the last step at which the condition held.
 func (f *Firing) last() time.Time {
 	at := f.steps()
 	if len(at) == 0 {

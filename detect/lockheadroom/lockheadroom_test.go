@@ -408,3 +408,24 @@ func TestInstances(t *testing.T) {
 		t.Errorf("evidence %+v lacks the other instance", f.Evidence)
 	}
 }
+
+// Of an alert that has fired the finding's window is when its condition held, and it is
+// past once the alert is resolved, an hour after that.
+func TestFired(t *testing.T) {
+	t.Parallel()
+	for after, past := range map[int]bool{40: false, 400: true} { // steps of 15 s
+		night, day := "34.3x3 35.7x3 ", "63.7x3 66.3x3 "
+		waitsAtNight, waitsByDay := "0.06596x3 0.1225x3 ", "0.4225x3 0.7846x3 "
+		c := cases.Series(t, fmt.Sprintf("contend:completions{job=\"api\",instance=\"a\"} %s%s65x%d\ncontend:lock_wait{job=\"api\",instance=\"a\"} %s%s8x%d",
+			strings.Repeat(night, 26), strings.Repeat(day, 26), after, strings.Repeat(waitsAtNight, 26), strings.Repeat(waitsByDay, 26), after))
+		r := detect.Run(&ingest.Bundle{Series: c}, nil, detectors, detect.Options{})
+		if len(r.Findings) != 1 {
+			t.Fatalf("%d findings, want one\n%s", len(r.Findings), reasons(r))
+		}
+		f := r.Findings[0]
+		from, to := f.Window.Start.Sub(c.Start), f.Window.End.Sub(c.Start)
+		if from != 54*time.Minute+45*time.Second || to != time.Hour+47*time.Minute || f.Past != past {
+			t.Errorf("window %v to %v, past %v; want 54m45s to 1h47m0s, %v", from, to, f.Past, past)
+		}
+	}
+}

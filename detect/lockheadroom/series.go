@@ -29,6 +29,7 @@ func ofSeries(p *detect.Pass) error {
 	v := p.Series
 	var best detect.Finding
 	var instances []string
+	past := true // of all of them
 	why := fmt.Sprintf("no number, which is no all-clear: expected %d values or more of waits and load, saw fewer", 2*fewest)
 	firings := v.Firings(alert)
 	back, err := v.Canon.Timing.Span(lookBack)
@@ -41,7 +42,9 @@ func ofSeries(p *detect.Pass) error {
 			if f := &firings[i]; slices.Contains(f.Instances, instance) && !f.Fired.IsZero() {
 				if out, ok, _ = ofInstance(p, instance, f.Fired.Add(-back), f.Fired); ok {
 					out.Alert = alert
-					out.Window.Start = f.Active.UTC()
+					held := f.Window()
+					out.Window = &held
+					out.Past = !f.Resolved.IsZero()
 					out.Evidence = append(out.Evidence, detect.Evidence{Text: fmt.Sprintf("%s has fired at %s", alert, f.Fired.UTC().Format("15:04:05"))})
 				}
 			}
@@ -50,7 +53,7 @@ func ofSeries(p *detect.Pass) error {
 			why = cmp.Or(reason, why)
 			continue
 		}
-		instances = append(instances, instance)
+		instances, past = append(instances, instance), past && out.Past
 		if best.Headroom == nil || out.SaturatesAt.Low < best.SaturatesAt.Low {
 			best = out
 		}
@@ -59,7 +62,7 @@ func ofSeries(p *detect.Pass) error {
 		p.RuleOut("%s", why)
 		return nil
 	}
-	best.Instances = instances
+	best.Instances, best.Past = instances, past
 	best.Assumes = append(best.Assumes, "one lock does most of the waiting of the process")
 	best.Next = []string{
 		"name the lock: contend analyze of two block profiles of one instance some seconds apart says whose it is",

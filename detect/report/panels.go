@@ -221,7 +221,7 @@ func eventsPanel(t *detect.Timeline, story []detect.StoryLine, events []moment) 
 		}
 		p.Legend = append(p.Legend, legendEntry{Label: fmt.Sprintf("%s (%d)", label, n), Color: hex(m.color), Shape: m.sign})
 	}
-	p.Says = "Numbers are those of the story. Bars are how long alerts fired."
+	p.Says = "Numbers are those of the story. Bars are how long the conditions of alerts held."
 	for i, s := range story {
 		until := ""
 		if !s.Until.IsZero() {
