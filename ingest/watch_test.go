@@ -84,6 +84,28 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// Gaps are random also where a process is slow to answer: a rest that is the same
+// each time would see a lock that is taken in that rhythm always or never.
+func TestGap(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	for _, tt := range []struct {
+		draw             float64
+		mean, took, want time.Duration
+	}{
+		{0, 100 * ms, 38 * ms, 0},
+		{1, 100 * ms, 3 * ms, 100 * ms},
+		{0.5, 100 * ms, 3 * ms, 50 * ms},
+		{1, 100 * ms, 38 * ms, 760 * ms},
+		{0.25, 100 * ms, 38 * ms, 190 * ms},
+		{2, 500 * ms, 38 * ms, 1520 * ms},
+	} {
+		if got := gap(tt.draw, tt.mean, tt.took); got != tt.want {
+			t.Errorf("gap(%v, %v, %v) is %v, want %v", tt.draw, tt.mean, tt.took, got, tt.want)
+		}
+	}
+}
+
 // A watch is of a process, and no secret is in what it says.
 func TestWatchRefuses(t *testing.T) {
 	t.Parallel()

@@ -89,7 +89,8 @@ What the process has to answer:
   goroutine profile  at random moments, ten a second on average at most, 600 in
                      all: 3.4 ms of CPU each with 20 goroutines, 38 ms with
                      17,000. After each it is left alone for 20 times what the
-                     answer took, and so spends at most a twentieth of one core
+                     answer took on average, and so spends at most a twentieth
+                     of one core
   block and mutex    one each, over --for
 No dump is taken: nothing stops the process.
 
