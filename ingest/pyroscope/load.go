@@ -71,13 +71,16 @@ func (s *sort) find(types []profileType, sample string) *profileType {
 type process struct {
 	job, instance string
 	selector      string
+	several       bool        // it is all that match: no label tells them apart
 	uploads       []time.Time // when; empty where the server does not say
 	size          float64     // mean of what it uploaded, to rank it
 }
 
 // covered is how long the uploads cover, 0 where that is not known. Each is of
 // the time since the one before it, so the usual gap is added to the time
-// between the first and the last.
+// between the first and the last. A gap of more than two usual ones is a time
+// of which nothing came, and counts as a usual one; those between the uploads
+// of several processes have no usual length.
 func (p *process) covered() time.Duration {
 	n := len(p.uploads)
 	if n < 2 {
@@ -88,7 +91,15 @@ func (p *process) covered() time.Duration {
 		gaps[i] = p.uploads[i+1].Sub(p.uploads[i])
 	}
 	slices.Sort(gaps)
-	return p.uploads[n-1].Sub(p.uploads[0]) + gaps[len(gaps)/2]
+	usual := gaps[len(gaps)/2]
+	sum := usual
+	for _, gap := range gaps {
+		if gap > 2*usual && !p.several {
+			gap = usual
+		}
+		sum += gap
+	}
+	return sum
 }
 
 // Load asks for the goroutine, block and mutex profiles of each process that
@@ -99,7 +110,8 @@ func (p *process) covered() time.Duration {
 // A merged goroutine profile is the sum of its snapshots, so its counts are
 // divided by their number: they are means over the window. Where the server does
 // not say how many there were, the snapshot is Summed. Merged block and mutex
-// profiles are differences over the time that the uploads cover.
+// profiles are differences over the time that the uploads cover, and are left out
+// where that is not known: taken for longer than it is, it makes few of many.
 func (q *Querier) Load(ctx context.Context, query Query) *ingest.Bundle {
 	b := &ingest.Bundle{Instances: map[string]ingest.Instance{}}
 	if err := q.load(ctx, query, b); err != nil {
@@ -178,8 +190,8 @@ func (q *Querier) processes(ctx context.Context, typeID, selector string, query 
 	found, err := q.selectSeries(ctx, typeID, selector, w, by, step)
 	if err != nil && ctx.Err() == nil {
 		// One process of all that matches, and shares of it.
-		b.Warnings = append(b.Warnings, fmt.Sprintf("%s: how many snapshots were merged is not known, so that goroutines are given in shares: %v", q.name, err))
-		return []process{{instance: selector, selector: selector}}, nil
+		b.Warnings = append(b.Warnings, fmt.Sprintf("%s: how many snapshots were merged, and over what time, is not known, so that goroutines are given in shares and waits not at all: %v", q.name, err))
+		return []process{{instance: selector, selector: selector, several: true}}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -192,7 +204,7 @@ func (q *Querier) processes(ctx context.Context, typeID, selector string, query 
 		return nil, q.noProfiles(ctx, selector, query)
 	}
 	if len(by) == 1 {
-		b.Warnings = append(b.Warnings, fmt.Sprintf("%s: no label tells processes apart (none of %s): numbers are means of all that match %s; set the tag instance in pyroscope-go", q.name, strings.Join(instanceLabels, ", "), selector))
+		b.Warnings = append(b.Warnings, fmt.Sprintf("%s: no label tells processes apart (none of %s): goroutine counts are means of one of all that match %s, waits are those of all together; set the tag instance in pyroscope-go", q.name, strings.Join(instanceLabels, ", "), selector))
 	}
 	slices.SortFunc(all, func(x, y process) int {
 		return cmp.Or(cmp.Compare(y.size, x.size), cmp.Compare(x.selector, y.selector))
@@ -207,7 +219,7 @@ func (q *Querier) processes(ctx context.Context, typeID, selector string, query 
 
 // newProcess is a process by what it uploaded and the labels that tell it apart.
 func newProcess(s *sums, selector string, by []string) process {
-	p := process{job: s.label(serviceLabel), selector: selector}
+	p := process{job: s.label(serviceLabel), selector: selector, several: len(by) == 1}
 	for _, name := range by {
 		m, err := labels.NewMatcher(labels.MatchEqual, name, s.label(name))
 		if err != nil {

@@ -242,7 +242,7 @@ SERVER gateway/{service_name="gateway"}/goroutine: pprof of 09:40:00, summed fal
 process {service_name="gateway"} of gateway
 unused SERVER block: the server has only goroutines:goroutine:count:goroutine:count; to have block profiles, set pyroscope.ProfileBlockDuration among ProfileTypes, and runtime.SetBlockProfileRate
 unused SERVER mutex: the server has only goroutines:goroutine:count:goroutine:count; to have mutex profiles, set pyroscope.ProfileMutexDuration among ProfileTypes, and runtime.SetMutexProfileFraction
-warning: SERVER: no label tells processes apart (none of instance, service_instance_id, service.instance.id, pod, hostname, host): numbers are means of all that match {}; set the tag instance in pyroscope-go
+warning: SERVER: no label tells processes apart (none of instance, service_instance_id, service.instance.id, pod, hostname, host): goroutine counts are means of one of all that match {}, waits are those of all together; set the tag instance in pyroscope-go
 warning: SERVER: profiles are merged from 2026-11-12T09:30:00Z to 2026-11-12T09:40:00Z: goroutine counts are means of 4 snapshots of each process, and waits are means over the time they cover; a spell that is shorter than the window looks smaller than it was
 `},
 		{"a selector that does not parse", `{service_name=gateway}`, func(*pyroscopetest.Server) {}, `
@@ -273,7 +273,7 @@ func without(s *pyroscopetest.Server, method string) http.Handler {
 }
 
 // Where nobody says how many snapshots were summed, their sum is no number of
-// goroutines, and waits are over the window that was asked.
+// goroutines, and waits are over no known time.
 func TestSumOfUnknownNumber(t *testing.T) {
 	t.Parallel()
 	s := &pyroscopetest.Server{}
@@ -281,10 +281,8 @@ func TestSumOfUnknownNumber(t *testing.T) {
 	server := serve(t, without(s, "SelectSeries"))
 	equal(t, describe(load(t, server, `{service_name="gateway"}`), server), `
 SERVER /{service_name="gateway"}/goroutine: pprof of 09:40:00, summed true: 3900 lock 195 idle of 4095
-SERVER /{service_name="gateway"}/block: block over 10m0s: 97.5 waiting, 39000 times
-SERVER /{service_name="gateway"}/mutex: mutex over 10m0s: 48.8 waiting, 39000 times
 process {service_name="gateway"} of 
-warning: SERVER: how many snapshots were merged is not known, so that goroutines are given in shares: expected when profiles were uploaded, saw 501 Not Implemented (not here); try: check the address, and see the server's log; a shorter --since or a narrower --selector asks for less
+warning: SERVER: how many snapshots were merged, and over what time, is not known, so that goroutines are given in shares and waits not at all: expected when profiles were uploaded, saw 501 Not Implemented (not here); try: check the address, and see the server's log; a shorter --since or a narrower --selector asks for less
 `)
 }
 
@@ -358,14 +356,17 @@ func TestCovered(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		uploads []time.Time
+		several bool
 		want    time.Duration
 	}{
-		{nil, 0},
-		{at(15), 0},
-		{at(15, 30), 30 * time.Second},
-		{at(0, 15, 30, 45, 75, 90), 105 * time.Second}, // one was lost
+		{nil, false, 0},
+		{at(15), false, 0},
+		{at(15, 30), false, 30 * time.Second},
+		{at(0, 15, 30, 45, 75, 90), false, 105 * time.Second},         // one was lost
+		{at(0, 15, 30, 45, 330, 345), false, 90 * time.Second},        // nothing came for minutes
+		{at(0, 1, 2, 15, 16, 17, 30, 31, 32), true, 33 * time.Second}, // of three processes
 	} {
-		if got := (&process{uploads: tt.uploads}).covered(); got != tt.want {
+		if got := (&process{uploads: tt.uploads, several: tt.several}).covered(); got != tt.want {
 			t.Errorf("uploads at %v cover %v, want %v", tt.uploads, got, tt.want)
 		}
 	}

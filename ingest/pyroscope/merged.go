@@ -14,6 +14,9 @@ import (
 
 // fetch adds a process's merged profile of a sort to a bundle.
 func (q *Querier) fetch(ctx context.Context, p *process, s *sort, types []profileType, query Query, b *ingest.Bundle) {
+	if s.counted != "" && len(p.uploads) == 0 {
+		return // said before
+	}
 	name := fmt.Sprintf("%s %s/%s/%s", q.name, p.job, p.instance, s.kind) // what several share, to a slash, reports say once
 	m, err := q.profile(ctx, s.find(types, s.sample), p, s, query)
 	switch {
@@ -38,10 +41,7 @@ func (q *Querier) fetch(ctx context.Context, p *process, s *sort, types []profil
 				m = joined(n, m)
 			}
 		}
-		m.DurationNanos = query.End.Sub(query.Start).Nanoseconds()
-		if d := p.covered(); d > 0 {
-			m.DurationNanos = d.Nanoseconds()
-		}
+		m.DurationNanos = p.covered().Nanoseconds()
 		err = addWaits(b, name, m)
 	}
 	if err != nil {
