@@ -45,7 +45,8 @@ func TestSuspects(t *testing.T) {
 	}
 }
 
-// anything are canonical series of 300 instances with any values, some of them missing.
+// anything are canonical series of 300 instances with any values, some of them
+// missing, and of two whose values are chosen.
 func anything(seed uint64, at time.Time) *memory.Store {
 	random := rand.New(rand.NewPCG(seed, 1))
 	store := memory.New()
@@ -88,6 +89,23 @@ func anything(seed uint64, at time.Time) *memory.Store {
 	for i := range instances {
 		for _, name := range names {
 			add(name, model.JobLabel, fmt.Sprint("job", i%jobs), model.InstanceLabel, fmt.Sprint("instance", i))
+		}
+	}
+	// What chance does not come to: a lock that nears its end as the load grows by half, and one beside it that does not.
+	for instance, chosen := range map[string]map[string][2]float64{
+		"full":  {"contend:lock_use": {0.3, 0.7}, "contend:lock_wait": {0.12, 1.6}, "contend:completions": {100, 150}},
+		"spare": {"contend:lock_use": {0.3, 0.4}, "contend:lock_wait": {0.12, 0.27}, "contend:completions": {100, 150}},
+	} {
+		for name, values := range chosen {
+			var ts []int64
+			var vs []float64
+			for m := 70; m >= 0; m-- {
+				ts, vs = append(ts, at.Add(-time.Duration(m)*time.Minute).UnixMilli()), append(vs, values[0])
+				if m < 30 {
+					vs[len(vs)-1] = values[1]
+				}
+			}
+			store.Append(labels.FromStrings(model.MetricNameLabel, name, model.JobLabel, "lock", model.InstanceLabel, instance), ts, vs)
 		}
 	}
 	return store

@@ -30,14 +30,18 @@ var Detector = &detect.Detector{
 		Alert: alert,
 		Title: "the waits for locks outgrow the load, and would have no end at little more of it",
 		// The line through the use at the load of 50 minutes ago and today's is followed to
-		// the surge. A load from a fifth of today's to four fifths is another level. A use
-		// that grows by less than the power 0.75 of the load is one of bursts, or of waits
-		// that are always there: one lock's grows in step with the load.
+		// the surge. A load from a fifth of today's to four fifths is another level.
+		//
+		// Whatever the holds, the queue Q of one lock at a load of r times today's is r² (1-ρ)/(1-rρ) of
+		// today's (Pollaczek and Khinchine, as in package headroom), so that Q has grown by more than
+		// r⁻² (N-r)/(N-1) where ρ is above 1/N. Those of many locks with much to spare
+		// grow by r⁻², those of bursts by less.
 		Expr: `contend:lock_use + ({{expect=3}} - 1) * (contend:lock_use - contend:lock_use offset {{50m}})
   / (1 - avg_over_time(contend:completions[{{10m}}] offset {{50m}}) / avg_over_time(contend:completions[{{10m}}]) > 0.2 < 0.8) > 1
 and contend:lock_use > {{use=0.25}} and contend:lock_use < 0.8
-and contend:lock_use > contend:lock_use offset {{50m}}
-  * (avg_over_time(contend:completions[{{10m}}]) / avg_over_time(contend:completions[{{10m}}] offset {{50m}})) ^ 0.75`,
+and avg_over_time(contend:lock_wait[{{10m}}]) > avg_over_time(contend:lock_wait[{{10m}}] offset {{50m}})
+  * (avg_over_time(contend:completions[{{10m}}]) / avg_over_time(contend:completions[{{10m}}] offset {{50m}})) ^ 2
+  * ({{expect=3}} - avg_over_time(contend:completions[{{10m}}] offset {{50m}}) / avg_over_time(contend:completions[{{10m}}])) / ({{expect=3}} - 1)`,
 		// Who is held up by a CPU holds locks for longer.
 		Unless:     []detect.LookAlike{detect.AtCPULimit, detect.Throttled},
 		For:        "10m",

@@ -429,3 +429,44 @@ func TestFired(t *testing.T) {
 		}
 	}
 }
+
+// The alert fires where one lock, whatever its holds, would be full before the surge, and
+// not where many with much to spare have as long a queue together, or bursts have.
+func TestAlert(t *testing.T) {
+	t.Parallel()
+	mg1 := func(locks, spread, use float64) float64 { return locks * spread * use * use / (1 - use) }
+	for _, tt := range []struct {
+		name         string
+		grown        float64 // load, by so many times
+		before, then float64 // mean queue
+		fires        bool
+	}{
+		{"exponential holds, full at twice the load", 2, mg1(1, 1, 0.25), mg1(1, 1, 0.5), true},
+		{"holds of one length, full at 2.2 times", 1.5, mg1(1, 0.5, 0.3), mg1(1, 0.5, 0.45), true},
+		{"holds of two lengths, full at 2.5 times", 2, mg1(1, 5, 0.2), mg1(1, 5, 0.4), true},
+		{"holds of two lengths, full at 4 times", 2, mg1(1, 5, 0.125), mg1(1, 5, 0.25), false},
+		{"exponential holds, full at 3.3 times", 2, mg1(1, 1, 0.15), mg1(1, 1, 0.3), false},
+		{"30 locks in use for a tenth of the time", 2, mg1(30, 1, 0.05), mg1(30, 1, 0.1), false},
+		{"200 locks in use for a twenty-fifth", 2, mg1(200, 1, 0.02), mg1(200, 1, 0.04), false},
+		{"1,000 locks in use for a sixtieth", 1.6, mg1(1000, 1, 0.01), mg1(1000, 1, 0.016), false},
+		{"bursts, whose waits grow with their number", 3, 0.2, 0.6, false},
+	} {
+		series := func(name string, before, then float64) string {
+			return fmt.Sprintf("contend:%s{job=\"api\",instance=\"a\"} %gx240 %g+%gx40 %gx200\n", name, before, before, (then-before)/40, then)
+		}
+		alone := *lockheadroom.Detector
+		fired := false
+		alone.Run = func(p *detect.Pass) error {
+			if p.Series != nil {
+				fired = slices.ContainsFunc(p.Series.Firings("ContendLockHeadroom"), func(f detect.Firing) bool { return !f.Fired.IsZero() })
+			}
+			p.RuleOut("the alert alone is asked for")
+			return nil
+		}
+		c := cases.Series(t, series("completions", 50, 50*tt.grown)+series("lock_wait", tt.before, tt.then))
+		detect.Run(&ingest.Bundle{Series: c}, nil, []*detect.Detector{&alone}, detect.Options{})
+		if fired != tt.fires {
+			t.Errorf("%s: fires %v, want %v", tt.name, fired, tt.fires)
+		}
+	}
+}
