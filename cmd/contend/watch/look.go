@@ -31,8 +31,9 @@ const (
 	maxProfile = 64 << 20
 	// Of a process' /metrics, in which the time of its start is looked for.
 	maxMetrics = 16 << 20
-	// How old the snapshot is, at the most, that the latest is compared with: a
-	// leak shows within minutes, and not from one look to the next.
+	// How old the snapshot is that the latest is compared with, from half of it on: a
+	// leak shows within minutes, and not from one look to the next. Were it anew
+	// that of the look before, a slow leak would end and begin again every 5 minutes.
 	earlierTime = 5 * time.Minute
 	pprofPath   = "/debug/pprof"
 )
@@ -79,6 +80,7 @@ type process struct {
 	base     *url.URL // its root
 	latest   *stacks.Snapshot
 	earlier  *stacks.Snapshot // of the same process, for comparison; nil where there is none
+	next     *stacks.Snapshot // that is earlier once that one is too old; nil where there is none yet
 	started  float64          // unix seconds; 0 where it does not say
 	unstated bool             // it does not say when it began, and is not asked again
 }
@@ -297,18 +299,31 @@ func (p *process) look(ctx context.Context, now time.Time, client *http.Client, 
 	unsure := started == 0 && (p.started != 0 || !p.Blind.IsZero())
 	restarted = p.started != 0 && started != 0 && started != p.started
 	if restarted || unsure {
-		p.latest, p.earlier = nil, nil
+		p.latest, p.earlier, p.next = nil, nil, nil
 	}
 	if started != 0 {
 		p.started = started
 	}
-	if p.latest != nil && (p.earlier == nil || p.latest.Taken.Sub(p.earlier.Taken) > earlierTime) {
-		p.earlier = p.latest
-		p.earlier.Name += ", before"
-	}
-	p.latest = b.Snapshots[0]
+	p.keep(b.Snapshots[0])
 	p.saw(now, "")
 	return b, restarted
+}
+
+// keep takes in the latest snapshot, and has earlier ones grow no older than earlierTime.
+func (p *process) keep(s *stacks.Snapshot) {
+	switch {
+	case p.latest == nil:
+	case p.earlier == nil:
+		p.earlier = p.latest
+		p.earlier.Name += ", before"
+	case p.next == nil && p.latest.Taken.Sub(p.earlier.Taken) >= earlierTime/2:
+		p.next = p.latest
+	}
+	if p.next != nil && s.Taken.Sub(p.earlier.Taken) > earlierTime {
+		p.earlier, p.next = p.next, nil
+		p.earlier.Name += ", before"
+	}
+	p.latest = s
 }
 
 // join gives a process the job that has it as an instance in series, for good: its

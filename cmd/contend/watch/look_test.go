@@ -21,6 +21,7 @@ import (
 	"github.com/contend/contend/ingest"
 	"github.com/contend/contend/ingest/series"
 	"github.com/contend/contend/ingest/series/promapi"
+	"github.com/contend/contend/ingest/stacks"
 )
 
 func lset(pairs ...string) labels.Labels { return labels.FromStrings(pairs...) }
@@ -89,6 +90,26 @@ func newLooker(t *testing.T, o Options) *Looker {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// What a process is compared with is half of five minutes old and more, once it has been
+// looked at for so long, and never more than five.
+func TestEarlier(t *testing.T) {
+	t.Parallel()
+	for _, every := range []time.Duration{time.Second, 15 * time.Second, 10 * time.Minute} {
+		p := &process{}
+		for i := range 200 {
+			at := noon.Add(time.Duration(i) * every)
+			p.keep(&stacks.Snapshot{Name: "p", Taken: at})
+			if i == 0 {
+				continue
+			}
+			least, most := min(time.Duration(i)*every, earlierTime/2), max(earlierTime, 2*every)
+			if age := at.Sub(p.earlier.Taken); age < least || age > most || p.earlier.Name != "p, before" || p.latest.Name != "p" {
+				t.Fatalf("each %v, at %v: compared with %q, %v old; want %v to %v", every, at.Sub(noon), p.earlier.Name, age, least, most)
+			}
+		}
+	}
 }
 
 // A process is compared with itself before, but not across a restart, nor across
