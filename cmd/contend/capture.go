@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/contend/contend/detect/report"
-	"github.com/contend/contend/ingest"
 	"github.com/contend/contend/ingest/capture"
 )
 
@@ -113,11 +112,9 @@ func takeCapture(cmd *cobra.Command, o capture.Options, httpConfig string) error
 	if o.Out == "" {
 		o.Out = defaultBundle(o.Target, time.Now())
 	}
-	if httpConfig != "" {
-		var err error
-		if o.HTTP, err = ingest.HTTPClient(httpConfig); err != nil {
-			return fmt.Errorf("--http.config.file: %w", err)
-		}
+	var err error
+	if o.HTTP, err = httpClient(httpConfig); err != nil {
+		return err
 	}
 	stderr := cmd.ErrOrStderr()
 	steps := newProgress(stderr)

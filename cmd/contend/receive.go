@@ -126,7 +126,7 @@ func (f *receiveFlags) check(cmd *cobra.Command) error {
 			f.maxBytes = bundleBytes
 		}
 	}
-	return checkOutput(f.output)
+	return cmp.Or(checkTelemetry(cmd, f.telemetry), checkOutput(f.output))
 }
 
 func receivePushes(cmd *cobra.Command, f *receiveFlags) error {

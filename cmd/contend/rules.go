@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -125,12 +124,9 @@ func (f *rulesFlags) stageOne(ctx context.Context, cmd *cobra.Command) (stage *s
 
 // api is the server that is named.
 func (f *rulesFlags) api(cmd *cobra.Command) (*promapi.API, error) {
-	client := http.DefaultClient
-	if f.httpConfig != "" {
-		var err error
-		if client, err = ingest.HTTPClient(f.httpConfig); err != nil {
-			return nil, fmt.Errorf("--http.config.file: %w", err)
-		}
+	client, err := httpClient(f.httpConfig)
+	if err != nil {
+		return nil, err
 	}
 	return promapi.New(f.prometheus, client, promapi.Options{})
 }

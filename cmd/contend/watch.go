@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,6 @@ import (
 	"github.com/contend/contend/detect"
 	"github.com/contend/contend/detect/all"
 	"github.com/contend/contend/detect/report"
-	"github.com/contend/contend/ingest"
 	"github.com/contend/contend/ingest/series"
 	"github.com/contend/contend/ingest/series/promapi"
 )
@@ -62,14 +62,12 @@ func (f *lookFlags) looker(cmd *cobra.Command, args []string) (*watch.Looker, er
 	if f.interval < minInterval || f.interval > maxInterval {
 		return nil, fmt.Errorf("expected %v to %v between looks, saw %v", minInterval, maxInterval, f.interval)
 	}
-	if err := f.series.check(cmd); err != nil {
+	err := cmp.Or(checkTelemetry(cmd, f.telemetry), f.series.check(cmd))
+	if err != nil {
 		return nil, err
 	}
-	if f.httpConfig != "" {
-		var err error
-		if f.client, err = ingest.HTTPClient(f.httpConfig); err != nil {
-			return nil, fmt.Errorf("--http.config.file: %w", err)
-		}
+	if f.client, err = httpClient(f.httpConfig); err != nil {
+		return nil, err
 	}
 	// Two queries that are not answered in time end a look: see series.Collect. They
 	// run beside each other, so that there is time for the rest.
@@ -236,8 +234,9 @@ func writeLines[T any](w io.Writer, lines ...T) error {
 // began is the first line: what is looked at, and what cannot be.
 func began(look *watch.Look, interval time.Duration, l net.Listener) string {
 	var inputs, blind []string
+	seen := true
 	for _, in := range look.Inputs {
-		inputs = append(inputs, in.Name)
+		inputs, seen = append(inputs, in.Name), seen && in.Why == ""
 	}
 	for _, s := range look.Report.Skipped {
 		blind = append(blind, s.Detector)
@@ -246,7 +245,7 @@ func began(look *watch.Look, interval time.Duration, l net.Listener) string {
 	if l != nil {
 		line += fmt.Sprintf("; metrics at http://%s/metrics", l.Addr())
 	}
-	if len(blind) > 0 {
+	if len(blind) > 0 && seen { // else it is not known yet
 		line += "; for want of input it cannot look for " + strings.Join(blind, ", ")
 	}
 	return report.Printable(line)

@@ -8,6 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/contend/contend/cmd/contend/watch"
+	"github.com/contend/contend/detect"
 )
 
 // startWatch watches each second until the end of the test. What it returns holds
@@ -63,5 +67,23 @@ func startWatch(t *testing.T, args ...string) func(want, allow []string, bundles
 			return err
 		}
 		return found(r, "telemetryblock", []string{"telemetryblock"}, []string{"applock", "lockheadroom", "goroutineleak"})
+	}
+}
+
+// What cannot be looked for is told of inputs that could be seen: of others it is not known.
+func TestBegan(t *testing.T) {
+	t.Parallel()
+	look := &watch.Look{
+		At:     time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC),
+		Inputs: []watch.Input{{Name: "http://a"}, {Name: "http://b"}},
+		Report: &detect.Report{Skipped: []detect.Skipped{{Detector: "herd"}}},
+	}
+	const want = "2026-11-30T12:00:00Z watching http://a, http://b, each 15s"
+	if got := began(look, 15*time.Second, nil); got != want+"; for want of input it cannot look for herd" {
+		t.Errorf("%q", got)
+	}
+	look.Inputs[1].Why = "no answer"
+	if got := began(look, 15*time.Second, nil); got != want {
+		t.Errorf("with one that cannot be seen: %q", got)
 	}
 }
