@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/contend/contend/cmd/contend/watch"
 	"github.com/contend/contend/ingest"
 	"github.com/contend/contend/ingest/pyroscope"
 )
@@ -81,7 +82,7 @@ func (f *demoRunFlags) checkPyroscope(cmd *cobra.Command) error {
 		return fmt.Errorf("--pyroscope: %w", err)
 	}
 	host := u.Hostname()
-	if ip := net.ParseIP(host); !f.remote && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !f.remote && !watch.IsLoopback(host) {
 		return fmt.Errorf("--pyroscope: expected a server on this machine, such as http://127.0.0.1:4040, saw %s; --remote lets profiles leave it", q.Name())
 	}
 	port := cmp.Or(u.Port(), u.Scheme) // "http" and "https" name their ports

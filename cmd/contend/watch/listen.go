@@ -84,7 +84,7 @@ func Guard(h http.Handler, public bool) http.Handler {
 		header.Set("Referrer-Policy", "no-referrer")
 		header.Set("Cross-Origin-Resource-Policy", "same-origin")
 		header.Set("X-Frame-Options", "SAMEORIGIN")
-		if !public && !isLoopback(r.Host) {
+		if !public && !IsLoopback(r.Host) {
 			http.Error(w, "expected a request for localhost or a loopback address, saw another name", http.StatusMisdirectedRequest)
 			return
 		}
@@ -92,8 +92,9 @@ func Guard(h http.Handler, public bool) http.Handler {
 	})
 }
 
-// isLoopback reports whether the Host of a request names this machine.
-func isLoopback(host string) bool {
+// IsLoopback reports whether a host, with a port or without, is this machine by a name that no
+// name server has a say in.
+func IsLoopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
