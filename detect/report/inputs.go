@@ -303,11 +303,14 @@ func commonDir(list []detect.Input) string {
 	dir := list[0].Name
 	for _, in := range list {
 		for !strings.HasPrefix(in.Name, dir) || !strings.HasSuffix(dir, "/") {
-			if dir == "" || strings.HasSuffix(dir, "://") {
+			if dir == "" {
 				return ""
 			}
 			dir = dir[:strings.LastIndexByte(dir[:len(dir)-1], '/')+1]
 		}
+	}
+	if strings.HasSuffix(dir, "://") { // a scheme is no place
+		return ""
 	}
 	return dir
 }

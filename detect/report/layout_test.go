@@ -147,6 +147,9 @@ func TestCommonDir(t *testing.T) {
 		{[]string{"/a", "/b"}, "/"},
 		{[]string{"a/b/", "a/b/"}, "a/b/"},
 		{[]string{"http://h/debug/pprof/goroutine", "http://h/debug/pprof/block"}, "http://h/debug/pprof/"},
+		{[]string{"http://h/debug/pprof/goroutine", "http://h/debug/block"}, "http://h/debug/"},
+		{[]string{"http://h/debug/pprof/goroutine", "http://prometheus:9090"}, ""},
+		{[]string{"http://h", "https://h"}, ""},
 	} {
 		var list []detect.Input
 		for _, name := range tt.names {
