@@ -287,6 +287,37 @@ func TestPageReloads(t *testing.T) {
 	}
 }
 
+// TestPageLabels: the letters of a plot stand inside it, and beside each other.
+func TestPageLabels(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"incident",
+		"fix-canary",  // its axis ends with a label
+		"control-cdn", // many events at once
+	} {
+		url := reportPage(t, "../../demo/scenarios/"+name+"/bundle")
+		for _, width := range []int64{360, 1100} {
+			b := openPage(t, url, chromedp.EmulateViewport(width, 900), colorScheme("light"))
+			for _, flaw := range eval[[]string](b, `(() => {
+				const out = [];
+				for (const plot of document.querySelectorAll(".plot")) {
+					if (!plot.checkVisibility()) continue;
+					const box = plot.getBoundingClientRect();
+					const texts = [...plot.querySelectorAll("text")].map((e) => [e.textContent, e.getBoundingClientRect()]);
+					texts.forEach(([text, r], i) => {
+						if (r.left < box.left - 1 || r.right > box.right + 1) out.push(text + " is cut in " + plot.parentElement.id);
+						for (const [other, o] of texts.slice(i + 1))
+							if (Math.min(r.right, o.right) - Math.max(r.left, o.left) > 1 && Math.min(r.bottom, o.bottom) - Math.max(r.top, o.top) > 4) out.push(text + " and " + other + " overlap in " + plot.parentElement.id);
+					});
+				}
+				return out;
+			})()`) {
+				t.Errorf("%s at %d px: %s", name, width, flaw)
+			}
+		}
+	}
+}
+
 // TestPageMarks holds the marks of a plot to the times of the story: their place
 // on the axis, in pixels.
 func TestPageMarks(t *testing.T) {

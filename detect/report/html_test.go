@@ -268,6 +268,37 @@ func TestPlotsOfOddValues(t *testing.T) {
 	}
 }
 
+// TestLabelsApart: numbers of the story that would print over each other share a label.
+func TestLabelsApart(t *testing.T) {
+	t.Parallel()
+	tl := &detect.Timeline{Start: time.Unix(0, 0), End: time.Unix(100, 0)}
+	p := newPlot(tl, desktop)
+	for _, tt := range []struct {
+		at   []int // seconds, of events 1, 2, …
+		want string
+	}{
+		{[]int{10, 12}, "10: 1, 12: 2"}, // with half a character on each side, a label of one takes two
+		{[]int{10, 11}, "10: 1–2"},
+		{[]int{10, 11, 12}, "10: 1–3"},
+		{[]int{10, 11, 13}, "10: 1–2, 13: 3"},
+		// The third joins the second, and their label is so wide that it meets the first.
+		{[]int{10, 12, 13}, "10: 1–3"},
+		{[]int{0, 100, 101}, "0: 1, 100: 2"}, // beyond the axis
+	} {
+		var events []moment
+		for i, s := range tt.at {
+			events = append(events, moment{at: time.Unix(int64(s), 0), role: detect.Cause, number: i + 1})
+		}
+		var got []string
+		for _, g := range groups(tl, append(events, moment{at: time.Unix(10, 0), role: detect.Symptom, number: 9}), detect.Cause, p, 1) {
+			got = append(got, fmt.Sprintf("%g: %s", g.x, ranges(g.numbers)))
+		}
+		if got := strings.Join(got, ", "); got != tt.want {
+			t.Errorf("events at %v: %s, expected %s", tt.at, got, tt.want)
+		}
+	}
+}
+
 func TestRanges(t *testing.T) {
 	t.Parallel()
 	for want, numbers := range map[string][]int{"1": {1}, "1–2": {1, 2}, "2, 4–6": {2, 4, 5, 6}, "1, 3, 5": {1, 3, 5}} {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	// gonum's plots have a continuous time axis, so that a mark stands where its moment
 	// is, gaps, any y scale and one left edge for plots below each other; their SVG is
@@ -127,13 +128,18 @@ func drawPanels(t *detect.Timeline, panels []*panel, events []moment) {
 	for _, size := range []look{desktop, phone} {
 		plots := make([]*plot.Plot, len(panels))
 		left := vg.Length(0) // of the widest labels
+		// A label below the axis' end needs half its width beyond it: of 15:04:05 that is
+		// twice its height. Where a browser has not the font it is set in, its letters are up
+		// to a fifth wider, and all of that is to the right.
+		right := size.width - 2.75*size.font
 		for i, p := range panels {
 			if p.ribbons == nil {
 				plots[i] = eventsPlot(t, events, size)
 			} else {
 				plots[i] = linesPlot(t, p.ribbons, events, size)
 			}
-			left = max(left, plots[i].DataCanvas(draw.New(vgsvg.New(size.width, size.height))).Min.X)
+			data := plots[i].DataCanvas(draw.New(vgsvg.New(size.width, size.height)))
+			left, right = max(left, data.Min.X), min(right, data.Max.X)
 		}
 		for i, p := range panels {
 			height := size.height
@@ -142,7 +148,8 @@ func drawPanels(t *detect.Timeline, panels []*panel, events []moment) {
 			}
 			svg := vgsvg.New(size.width, height)
 			c := draw.New(svg)
-			c = draw.Crop(c, left-plots[i].DataCanvas(c).Min.X, 0, 0, 0)
+			data := plots[i].DataCanvas(c)
+			c = draw.Crop(c, left-data.Min.X, right-data.Max.X, 0, 0)
 			plots[i].Draw(c)
 			if size == desktop {
 				p.Wide = inline(svg)
@@ -288,15 +295,16 @@ func eventsPlot(t *detect.Timeline, events []moment, size look) *plot.Plot {
 	p.Y.LineStyle.Width = 0
 	p.Y.Tick.Length = 0
 	var labels plot.ConstantTicks
-	// Numbers nearer than this would run into each other.
-	apart := (p.X.Max - p.X.Min) * float64(2.2*size.font/size.width)
+	// What a character of a label takes of the axis: digits are half as wide as high, and
+	// some fonts' more.
+	wide := (p.X.Max - p.X.Min) * float64(0.65*size.font/size.width)
 	for i, m := range rows {
 		y := float64(i)
 		labels = append(labels, plot.Tick{Value: y, Label: m.name})
 		p.Add(&plotter.Line{XYs: plotter.XYs{{X: 0, Y: y}, {X: p.X.Max, Y: y}}, LineStyle: draw.LineStyle{Color: grid, Width: 0.5}})
 		var at plotter.XYs
 		numbers := &plotter.Labels{Offset: vg.Point{Y: 6}}
-		for _, group := range groups(t, events, m.role, p, apart) {
+		for _, group := range groups(t, events, m.role, p, wide) {
 			numbers.XYs = append(numbers.XYs, plotter.XY{X: group.x, Y: y})
 			numbers.Labels = append(numbers.Labels, ranges(group.numbers))
 			numbers.TextStyle = append(numbers.TextStyle, text.Style{
@@ -324,25 +332,27 @@ func eventsPlot(t *detect.Timeline, events []moment, size look) *plot.Plot {
 	return p
 }
 
-// numbered is events so near each other that they share a label.
+// numbered is events so near each other that they share a label, which stands over the first.
 type numbered struct {
-	x, last float64
+	x       float64
 	numbers []int
 }
 
-// groups are the numbered events of a role; those that would print over each other together.
-func groups(t *detect.Timeline, events []moment, role detect.Role, p *plot.Plot, apart float64) (out []numbered) {
+// groups are the numbered events of a role; those whose labels would print over each other
+// are together. A character of a label is as wide as wide on the axis.
+func groups(t *detect.Timeline, events []moment, role detect.Role, p *plot.Plot, wide float64) (out []numbered) {
+	half := func(n numbered) float64 { return float64(utf8.RuneCountInString(ranges(n.numbers))+1) / 2 * wide }
 	for _, e := range events {
 		x, ok := onAxis(p, t, e.at)
 		if e.role != role || e.number == 0 || !ok {
 			continue
 		}
-		if n := len(out); n > 0 && x-out[n-1].last < apart {
-			out[n-1].last = x
-			out[n-1].numbers = append(out[n-1].numbers, e.number)
-			continue
+		out = append(out, numbered{x, []int{e.number}})
+		// A label that grew may meet the one before it.
+		for n := len(out); n > 1 && out[n-1].x-out[n-2].x < half(out[n-1])+half(out[n-2]); n-- {
+			out[n-2].numbers = append(out[n-2].numbers, out[n-1].numbers...)
+			out = out[:n-1]
 		}
-		out = append(out, numbered{x, x, []int{e.number}})
 	}
 	return out
 }
