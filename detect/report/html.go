@@ -38,6 +38,7 @@ var (
 		"say":   Printable,
 		"exact": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 		"doc":   detect.Page,
+		"whole": func(n int64) string { return detect.Thousands(float64(n)) },
 	}).Parse(pageHTML))
 )
 
@@ -88,6 +89,7 @@ type htmlPage struct {
 	Signals     []detect.SignalMatch
 	Inputs      []inputRow
 	MoreInputs  int
+	Flawed      bool // an input could not be read, or not whole
 	Warnings    []string
 	MoreWarned  []string // folded
 	Notes       []string
@@ -120,6 +122,7 @@ func newHTMLPage(r *detect.Report, o HTMLOptions) *htmlPage {
 	if failed := countFailed(r.Inputs); failed == 0 || failed < len(r.Inputs) {
 		p.Skipped = groupNotes(skippedNotes(r.Skipped, jobsOf(r))) // else the inputs say it
 	}
+	p.Day = dayTaken(r.Inputs)
 	p.story(r.Verdict.Story)
 	if f := verdictFinding(r); f.Holder != nil || f.Holds != "" {
 		p.Lock = newLockView(f)
@@ -133,10 +136,15 @@ func newHTMLPage(r *detect.Report, o HTMLOptions) *htmlPage {
 		}
 		p.Findings = append(p.Findings, newFindingView(&r.Findings[i], r, p.Lock != nil))
 	}
-	for i := range r.Inputs[:min(len(r.Inputs), pageInputs)] {
+	for i := range r.Inputs {
 		p.Inputs = append(p.Inputs, newInputRow(&r.Inputs[i], dir))
 	}
-	p.MoreInputs = len(r.Inputs) - len(p.Inputs)
+	// What could not be read, or not whole, stands first and is not folded.
+	slices.SortStableFunc(p.Inputs, func(a, b inputRow) int { return cmp.Compare(b.flaw(), a.flaw()) })
+	p.Flawed = len(p.Inputs) > 0 && p.Inputs[0].flaw() > 0
+	if n := len(p.Inputs) - pageInputs; n > 0 {
+		p.Inputs, p.MoreInputs = p.Inputs[:pageInputs], n
+	}
 	return p
 }
 
@@ -164,6 +172,20 @@ func withoutDir(list []string, dir string) []string {
 		out[i] = strings.TrimPrefix(out[i], dir)
 	}
 	return out
+}
+
+// dayTaken is the day, in UTC, on which the last of the inputs was taken; "" where none tells.
+func dayTaken(list []detect.Input) string {
+	var last time.Time
+	for i := range list {
+		if at := list[i].Taken; at != nil && at.After(last) {
+			last = *at
+		}
+	}
+	if last.IsZero() {
+		return ""
+	}
+	return last.UTC().Format(time.DateOnly)
 }
 
 func (p *htmlPage) story(list []detect.StoryLine) {
@@ -310,6 +332,9 @@ func newFindingView(f *detect.Finding, r *detect.Report, withLock bool) findingV
 	dir := commonDir(r.Inputs)
 	for _, e := range f.Evidence[:min(len(f.Evidence), pageEvidence)] {
 		shown := evidenceView{Text: strings.TrimPrefix(e.Text, dir)}
+		if e.Count == 0 { // a stack with a count is one that the text sums up
+			shown.Stack, shown.More = frames(e.Stack)
+		}
 		if len(r.Inputs) > 1 && e.Input != "" { // else there is nothing to tell apart
 			shown.Source = shortName(e.Input, r.Inputs)
 		}
@@ -324,7 +349,17 @@ func (v findingView) Details() bool {
 	return len(v.Fields)+len(v.Evidence)+len(v.Next)+len(v.Warnings) > 0 || v.Lock != nil
 }
 
-type evidenceView struct{ Text, Source string }
+type evidenceView struct {
+	Text, Source string
+	Stack        []string // caller last
+	More         int      // frames left out
+}
+
+// frames are those of a stack that a page shows, and how many more there are.
+func frames(stack []string) (shown []string, more int) {
+	n := min(len(stack), maxFrames)
+	return stack[:n], len(stack) - n
+}
 
 // lockView is who waits for a lock, who holds it, and what that one waits for.
 type lockView struct {
@@ -339,7 +374,7 @@ type holderView struct {
 }
 
 func newLockView(f *detect.Finding) *lockView {
-	v := &lockView{Waiters: blocked(f), Lock: waitsFor(f), Holds: f.Holds}
+	v := &lockView{Waiters: waiters(f), Lock: waitsFor(f), Holds: f.Holds}
 	if f.Holder == nil {
 		return v
 	}
@@ -350,8 +385,8 @@ func newLockView(f *detect.Finding) *lockView {
 		if i == 0 {
 			waiter = f.Function
 		}
-		n := min(len(h.Stack), maxFrames)
-		v.Chain = append(v.Chain, holderView{whoHolds(h, waiter, i == 0 && f.Wait == "pool"), itIs(h) + " " + theirWait(h), h.Stack[:n], len(h.Stack) - n})
+		stack, more := frames(h.Stack)
+		v.Chain = append(v.Chain, holderView{whoHolds(h, waiter, i == 0 && f.Wait == "pool"), itIs(h) + " " + theirWait(h), stack, more})
 	}
 	return v
 }
@@ -385,6 +420,17 @@ func groupNotes(list []note) (groups []noteGroup) {
 type inputRow struct {
 	Name, Kind, Taken, Size, Use, Error string
 	Lost                                bool
+}
+
+// flaw is how little was read of an input: 2 nothing, 1 a part, 0 all.
+func (in inputRow) flaw() int {
+	switch {
+	case in.Error != "":
+		return 2
+	case in.Lost:
+		return 1
+	}
+	return 0
 }
 
 // newInputRow names an input by what comes after the directory that all are in.

@@ -299,6 +299,86 @@ func TestLabelsApart(t *testing.T) {
 	}
 }
 
+// TestPanelSays: what is nothing is said to be none, and no peak is made of it.
+func TestPanelSays(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		arrivals, errors float64
+		want             string
+	}{
+		{5, 0, "arrivals at most 5, at 04:05:00. None: errors. Not in the series: completions."},
+		{0, 0, "None: arrivals, errors. Not in the series: completions."},
+		{5, 0.001, "arrivals at most 5, at 04:05:00; errors at most 0.001, at 04:05:00. Not in the series: completions."},
+	} {
+		tl := overTime().Timelines[0]
+		tl.Lines = []detect.Line{{Name: "arrivals", Values: []float64{tt.arrivals}}, {Name: "errors", Values: []float64{tt.errors}}}
+		p := newPanel(&tl, "Arrivals and completions", "requests per second", nil, "arrivals", "completions", "errors")
+		if p.Says != tt.want {
+			t.Errorf("%g and %g: %q, expected %q", tt.arrivals, tt.errors, p.Says, tt.want)
+		}
+		if len(p.Legend) != 2 {
+			t.Errorf("%g and %g: a legend of %d lines, expected both that are drawn", tt.arrivals, tt.errors, len(p.Legend))
+		}
+	}
+}
+
+// TestHTMLInputs: what could not be read, or not whole, is the first that a reader of
+// the inputs sees, however many there are.
+func TestHTMLInputs(t *testing.T) {
+	t.Parallel()
+	list := make([]detect.Input, pageInputs+1)
+	for i := range list {
+		list[i] = detect.Input{Name: fmt.Sprintf("in-%d", i), Kind: "goroutine"}
+	}
+	for _, tt := range []struct {
+		name  string
+		last  detect.Input
+		open  bool
+		first string
+	}{
+		{"whole", detect.Input{Name: "last"}, false, "in-0"},
+		{"a part", detect.Input{Name: "last", Goroutines: &detect.GoroutineCounts{Declared: 5, Read: 4, Lost: 1}}, true, "last"},
+		{"unread", detect.Input{Name: "last", Error: "cannot open"}, true, "last"},
+	} {
+		list := slices.Clone(list)
+		list[pageInputs] = tt.last
+		page := render(t, &detect.Report{Inputs: list}, HTMLOptions{})
+		if got := strings.Contains(page, fmt.Sprintf("<details open><summary>%d inputs, and 1 more</summary>", pageInputs)); got != tt.open {
+			t.Errorf("%s: open %t, expected %t", tt.name, got, tt.open)
+		}
+		_, rest, _ := strings.Cut(page, `<th scope="row" class="name">`)
+		if got, _, _ := strings.Cut(rest, "<"); got != tt.first {
+			t.Errorf("%s: the first is %q, expected %q", tt.name, got, tt.first)
+		}
+	}
+}
+
+// TestHTMLBase: numbers of a page have their thousands apart.
+func TestHTMLBase(t *testing.T) {
+	t.Parallel()
+	page := render(t, &detect.Report{Base: []detect.Growth{{Function: "f", Wait: "lock", Before: 999, Now: 1299}}}, HTMLOptions{})
+	if want := `<td class="n">999</td><td class="n">1,299</td>`; !strings.Contains(page, want) {
+		t.Errorf("expected %s on the page", want)
+	}
+}
+
+// TestHTMLDay: a page says of what day it is: of its story, else of the last of its inputs.
+func TestHTMLDay(t *testing.T) {
+	t.Parallel()
+	on := func(day int) *time.Time { at := time.Date(2026, 3, day, 23, 0, 0, 0, time.UTC); return &at }
+	inputs := []detect.Input{{Name: "a", Taken: on(2)}, {Name: "b", Taken: on(3)}, {Name: "c"}}
+	story := detect.Verdict{Story: []detect.StoryLine{{At: *on(1)}}}
+	for want, r := range map[string]*detect.Report{
+		"contend · 2026-03-03 (UTC)<": {Inputs: inputs},
+		"contend · 2026-03-01 (UTC)<": {Inputs: inputs, Verdict: story},
+		"contend<":                    {Inputs: inputs[2:]},
+	} {
+		if page := render(t, r, HTMLOptions{}); !strings.Contains(page, `<p class="brand">`+want) {
+			t.Errorf("expected %s as the page's first line", want)
+		}
+	}
+}
+
 func TestRanges(t *testing.T) {
 	t.Parallel()
 	for want, numbers := range map[string][]int{"1": {1}, "1–2": {1, 2}, "2, 4–6": {2, 4, 5, 6}, "1, 3, 5": {1, 3, 5}} {

@@ -135,12 +135,15 @@ func (p *panel) describe(t *detect.Timeline) {
 		r := &p.ribbons[i]
 		p.Columns = append(p.Columns, r.label)
 		at, most := peak(r.line.Values)
-		if r.area && most == 0 {
+		if most == 0 {
 			none = append(none, r.label)
-			continue
+			if r.area { // of no height
+				continue
+			}
+		} else {
+			says = append(says, fmt.Sprintf("%s at most %s, at %s", r.label, figure(most), t.At(at).UTC().Format(time.TimeOnly)))
 		}
 		p.Legend = append(p.Legend, legendEntry{Label: r.label, Color: hex(r.color), Dash: dashArray(r), Area: r.area})
-		says = append(says, fmt.Sprintf("%s at most %s, at %s", r.label, figure(most), t.At(at).UTC().Format(time.TimeOnly)))
 	}
 	// The topmost area first, as in the plot.
 	n := 0
@@ -148,10 +151,14 @@ func (p *panel) describe(t *detect.Timeline) {
 		n++
 	}
 	slices.Reverse(p.Legend[:n])
-	p.Says = strings.Join(says, "; ") + "."
-	if len(none) > 0 {
-		p.Says += " None: " + strings.Join(none, ", ") + "."
+	var sentences []string
+	if len(says) > 0 {
+		sentences = append(sentences, strings.Join(says, "; ")+".")
 	}
+	if len(none) > 0 {
+		sentences = append(sentences, "None: "+strings.Join(none, ", ")+".")
+	}
+	p.Says = strings.Join(sentences, " ")
 	for i := range p.ribbons[0].line.Values {
 		row := []string{stamp(t, t.At(i))}
 		for _, r := range p.ribbons {

@@ -202,7 +202,27 @@ func waitsFor(f *detect.Finding) string {
 	return strings.TrimPrefix(text, " ")
 }
 
+// blocked is who waits, and of how many.
 func blocked(f *detect.Finding) string {
+	text := waiters(f)
+	if text == "" {
+		return ""
+	}
+	if f.Requests > 0 && f.Unit != detect.Requests && f.Unit != "" {
+		text += fmt.Sprintf("; %s in flight", count(f.Requests, "request", "requests"))
+	}
+	if f.Goroutines > 0 {
+		of := "the process has"
+		if f.Process == "" && len(f.Instances) > 1 {
+			of = "the processes have"
+		}
+		text += fmt.Sprintf("; %s %s", of, count(f.Goroutines, "goroutine", "goroutines"))
+	}
+	return text
+}
+
+// waiters is who waits, as the subject of a sentence; "" where nobody was counted.
+func waiters(f *detect.Finding) string {
 	if f.Blocked == 0 && f.Total == 0 {
 		return ""
 	}
@@ -225,16 +245,6 @@ func blocked(f *detect.Finding) string {
 	// More wait than there are requests where helpers or background work wait too.
 	if f.Blocked > inScope {
 		text += fmt.Sprintf(", %s in all", count(int64(f.Blocked), "goroutine", "goroutines"))
-	}
-	if f.Requests > 0 && f.Unit != detect.Requests && f.Unit != "" {
-		text += fmt.Sprintf("; %s in flight", count(f.Requests, "request", "requests"))
-	}
-	if f.Goroutines > 0 {
-		of := "the process has"
-		if f.Process == "" && len(f.Instances) > 1 {
-			of = "the processes have"
-		}
-		text += fmt.Sprintf("; %s %s", of, count(f.Goroutines, "goroutine", "goroutines"))
 	}
 	return text
 }
