@@ -205,6 +205,13 @@ func TestPageInABrowser(t *testing.T) {
 		b.shoot("print")
 		pdf := get(b, chromedp.PrintToPDF(chromedp.PDFPrintBackground(), chromedp.PDFPreferCSSPageSize()))
 		b.keep("print.pdf", pdf)
+		// Paper cannot be unfolded: what each finding rests on is on it, the long list of inputs is not.
+		if got := eval[int](b, `[...document.querySelectorAll(".finding details > dl, .job figure, .lock .frames")].filter((e) => !e.checkVisibility()).length`); got != 0 {
+			t.Errorf("%d details of findings, plots of jobs and stacks of holders are not printed", got)
+		}
+		if eval[bool](b, `document.querySelector("#inputs table").checkVisibility()`) || eval[bool](b, `document.querySelector(".numbers").checkVisibility()`) {
+			t.Error("inputs and the numbers of plots are printed, which are folded for their length")
+		}
 		if !bytes.HasPrefix(pdf, []byte("%PDF-")) || bytes.Count(pdf, []byte("%%EOF")) != 1 {
 			t.Errorf("expected one PDF, saw %d bytes that begin with %.8q", len(pdf), pdf)
 		}
