@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,8 +44,9 @@ func reportPage(t *testing.T, input string) string {
 // browser is one tab of a headless Chromium that has a page open, and that fails
 // the test for what the page writes to its console.
 type browser struct {
-	t   *testing.T
-	ctx context.Context
+	t       *testing.T
+	ctx     context.Context
+	expects string // in what the browser may say all the same
 }
 
 func openPage(t *testing.T, url string, before ...chromedp.Action[chromedp.Void]) *browser {
@@ -74,7 +76,7 @@ func openPage(t *testing.T, url string, before ...chromedp.Action[chromedp.Void]
 	ctx, closeTab := chromedp.NewContext(allocator)
 	t.Cleanup(closeTab)
 
-	b := &browser{t, ctx}
+	b := &browser{t: t, ctx: ctx}
 	b.run() // the first start must have no time limit: the browser would end with it
 	messages := chromedp.Console(ctx)
 	ctx, late := context.WithTimeout(ctx, 2*time.Minute) // only against a browser that hangs
@@ -96,7 +98,9 @@ func openPage(t *testing.T, url string, before ...chromedp.Action[chromedp.Void]
 			if err != nil || m.Text == last {
 				return
 			}
-			t.Error("the page says in its console: " + m.String())
+			if b.expects == "" || !strings.Contains(m.String(), b.expects) {
+				t.Error("the page says in its console: " + m.String())
+			}
 		}
 	})
 	return b
@@ -183,10 +187,7 @@ func TestPageInABrowser(t *testing.T) {
 			for _, pair := range lowContrast(b) {
 				t.Error("too little contrast: " + pair)
 			}
-			// A busy browser may not have noted it yet.
-			if ms := eval[float64](b, `performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0`); ms > 0 {
-				t.Logf("first contentful paint after %.0f ms", ms)
-			}
+			t.Logf("first contentful paint after %.0f ms", get(b, chromedp.Evaluate[float64](firstPaint, chromedp.EvalAwaitPromise)))
 		})
 	}
 	t.Run("phone", func(t *testing.T) {
@@ -229,6 +230,9 @@ func TestPageInABrowser(t *testing.T) {
 		}
 	})
 }
+
+// firstPaint is when something was first to be seen, which can be after the page was loaded.
+const firstPaint = `new Promise((r) => new PerformanceObserver((list) => list.getEntriesByName("first-contentful-paint").forEach((e) => r(e.startTime))).observe({type: "paint", buffered: true}))`
 
 // lowContrast are texts that WCAG's 4.5 to 1 does not allow on their ground.
 func lowContrast(b *browser) []string {
@@ -274,24 +278,84 @@ func TestPageReloads(t *testing.T) {
 	for _, scripts := range []bool{true, false} {
 		t.Run(fmt.Sprintf("scripts %t", scripts), func(t *testing.T) {
 			t.Parallel()
-			loads := make(chan struct{}, 100)
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				if err := report.HTML(w, &detect.Report{}, report.HTMLOptions{Refresh: time.Second}); err != nil {
-					t.Error(err)
-				}
-				loads <- struct{}{}
-			}))
-			t.Cleanup(server.Close)
-			b := openPage(t, server.URL, command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !scripts}))
-			for range 3 {
-				select {
-				case <-loads:
-				case <-b.ctx.Done():
-					t.Fatal("the page does not load itself anew")
-				}
-			}
+			p := livePage(t, &detect.Report{})
+			b := openPage(t, p.URL, command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !scripts}))
+			p.loaded(b, 3)
 		})
 	}
+}
+
+// live is a server of one live page.
+type live struct {
+	*httptest.Server
+	loads chan struct{}
+	gone  atomic.Bool // it breaks off what it is asked
+}
+
+func livePage(t *testing.T, r *detect.Report) *live {
+	p := &live{loads: make(chan struct{}, 100)}
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if p.gone.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		if err := report.HTML(w, r, report.HTMLOptions{Refresh: time.Second, Seen: time.Now()}); err != nil && req.Method == http.MethodGet {
+			t.Error(err)
+		}
+		if req.Method == http.MethodGet {
+			p.loads <- struct{}{}
+		}
+	}))
+	t.Cleanup(p.Close)
+	return p
+}
+
+// loaded waits until the page was loaded n times more.
+func (p *live) loaded(b *browser, n int) {
+	b.t.Helper()
+	for range n {
+		select {
+		case <-p.loads:
+		case <-b.ctx.Done():
+			b.t.Fatal("the page does not load itself anew")
+		}
+	}
+}
+
+// TestPageStaysWhereItIs: of a live page, rows opened by hand are open when it has loaded
+// itself anew, and what it showed last stays while nobody answers.
+func TestPageStaysWhereItIs(t *testing.T) {
+	t.Parallel()
+	p := livePage(t, &detect.Report{Findings: []detect.Finding{
+		{Detector: "applock", Summary: "requests wait", Library: "example.com/a@v1"},
+		{Detector: "lockwait", Summary: "requests wait", Library: "example.com/b@v1"},
+		{Detector: "poolwait", Summary: "requests wait", Library: "example.com/c@v1"},
+	}})
+	b := openPage(t, p.URL)
+	p.loaded(b, 1)
+	open := func() string {
+		return eval[string](b, `[...document.querySelectorAll(".finding details")].map((d) => d.open).join(" ")`)
+	}
+	if got, want := open(), "true false false"; got != want {
+		t.Fatalf("at first findings are open: %s, expected %s", got, want)
+	}
+	eval[bool](b, `document.querySelectorAll(".finding details").forEach((d, i) => { d.open = i === 2; }) ?? true`)
+	const settled = `new Promise((r) => document.readyState === "complete" ? r(true) : addEventListener("load", () => r(true)))`
+	p.loaded(b, 2)
+	get(b, chromedp.Evaluate[bool](settled, chromedp.EvalAwaitPromise))
+	if got, want := open(), "false false true"; got != want {
+		t.Errorf("after it was loaded anew findings are open: %s, expected %s", got, want)
+	}
+	p.gone.Store(true)
+	b.expects = "net::ERR_EMPTY_RESPONSE"
+	time.Sleep(3 * time.Second) // three turns
+	if got := eval[string](b, `document.querySelector(".finding p").textContent`); got != "requests wait" {
+		t.Errorf("while nobody answers the page shows %q", got)
+	}
+	for len(p.loads) > 0 {
+		<-p.loads
+	}
+	p.gone.Store(false)
+	p.loaded(b, 1)
 }
 
 // TestPageLabels: the letters of a plot stand inside it, and beside each other.

@@ -22,6 +22,8 @@ type HTMLOptions struct {
 	// Refresh is how often a live page loads itself anew, in whole seconds, one at
 	// least; 0 for a page that stays as it is.
 	Refresh time.Duration
+	// Seen is when a live page's inputs were looked at.
+	Seen time.Time
 }
 
 var (
@@ -36,6 +38,7 @@ var (
 		// Every string of a report goes through it: what is harmless to a browser can still
 		// mislead a reader, as a bidirectional override in a function's name.
 		"say":   Printable,
+		"clock": func(t time.Time) string { return t.UTC().Format(time.TimeOnly) },
 		"exact": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 		"doc":   detect.Page,
 		"whole": func(n int64) string { return detect.Thousands(float64(n)) },
@@ -68,6 +71,7 @@ type htmlPage struct {
 	CSS         template.CSS
 	JS          template.JS
 	Refresh     int // seconds
+	Seen        time.Time
 	Tone        string
 	Head, Rest  string
 	Story       []storyItem
@@ -117,7 +121,8 @@ func newHTMLPage(r *detect.Report, o HTMLOptions) *htmlPage {
 		p.Warnings, p.MoreWarned = p.Warnings[:n], firstOf(p.Warnings[n:], pageLines)
 	}
 	if o.Refresh > 0 {
-		p.Refresh = max(int(o.Refresh/time.Second), 1)
+		p.Refresh, p.Seen = max(int(o.Refresh/time.Second), 1), o.Seen
+		p.Policy += "; connect-src 'self'" // to see whether there is somebody to load it from
 	}
 	if failed := countFailed(r.Inputs); failed == 0 || failed < len(r.Inputs) {
 		p.Skipped = groupNotes(skippedNotes(r.Skipped, jobsOf(r))) // else the inputs say it

@@ -223,9 +223,16 @@ func TestHTMLRefresh(t *testing.T) {
 	}{
 		{0, ""}, {300 * time.Millisecond, `data-refresh="1"`}, {15 * time.Second, `data-refresh="15"`},
 	} {
-		page := render(t, overTime(), HTMLOptions{Refresh: tt.refresh})
+		page := render(t, overTime(), HTMLOptions{Refresh: tt.refresh, Seen: time.Date(2026, 3, 1, 4, 5, 6, 0, time.UTC)})
 		if got := strings.Contains(page, "data-refresh="); got != (tt.want != "") || !strings.Contains(page, tt.want) {
 			t.Errorf("%s: expected %q on the page", tt.refresh, tt.want)
+		}
+		// Only a page that is served asks anybody for anything, and says when it was made.
+		if got, want := strings.Contains(page, "connect-src &#39;self&#39;"), tt.want != ""; got != want {
+			t.Errorf("%s: the policy allows to ask the page's own server: %t, expected %t", tt.refresh, got, want)
+		}
+		if got, want := strings.Contains(page, `seen at <time datetime="2026-03-01T04:05:06Z">04:05:06</time> UTC`), tt.want != ""; got != want {
+			t.Errorf("%s: it says when its inputs were seen: %t, expected %t", tt.refresh, got, want)
 		}
 	}
 }

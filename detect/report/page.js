@@ -3,9 +3,28 @@
   "use strict";
   const live = document.getElementById("live");
   if (live) {
-    live.closest("p").hidden = false;
+    live.parentElement.hidden = false;
+    // Rows that were opened or closed by hand are so again when the page is loaded anew, where they are there again.
+    const said = (d) => (d.querySelector(":scope > .frames") ?? d.querySelector("summary")).textContent.replace(/\d+/g, "");
+    const path = (d) => d ? path(d.parentElement.closest("details")) + "\n" + said(d) : "";
+    const folds = [...document.querySelectorAll("details")].map((d) => ({ d, name: d.closest("[id]").id + path(d), open: d.open }));
+    const store = "contend folds";
+    try {
+      const byHand = JSON.parse(sessionStorage.getItem(store) ?? "{}");
+      folds.forEach(({ d, name }) => { d.open = byHand[name] ?? d.open; });
+      addEventListener("pagehide", () => sessionStorage.setItem(store, JSON.stringify(
+        Object.fromEntries(folds.filter(({ d, open }) => d.open !== open).map(({ d, name }) => [name, d.open])))));
+    } catch { /* a browser that keeps nothing */ }
     const reading = () => document.hidden || document.getElementById("filter")?.value;
-    setInterval(() => { if (live.checked && !reading()) location.reload(); }, 1000 * Number(document.body.dataset.refresh));
+    let lost = false;
+    setInterval(async () => {
+      if (!live.checked || reading()) return;
+      try {
+        if ((await fetch(location.href, { method: "HEAD" })).ok) (lost ? top : self).location.reload();
+      } catch {
+        lost = true; // nobody answers: what is shown stays, and what stands beside it needs to be loaded anew too
+      }
+    }, 1000 * Number(document.body.dataset.refresh));
   }
   const tree = document.getElementById("tree");
   if (!tree) return;

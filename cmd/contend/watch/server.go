@@ -62,7 +62,7 @@ func (p *Page) Set(look *Look) error {
 		return nil
 	}
 	var page, data bytes.Buffer
-	html := report.HTML(&page, look.Report, report.HTMLOptions{Refresh: p.Interval})
+	html := report.HTML(&page, look.Report, report.HTMLOptions{Refresh: p.Interval, Seen: look.At})
 	if err := errors.Join(html, report.JSON(&data, look.Report)); err != nil {
 		return fmt.Errorf("show the report: %w", err)
 	}
@@ -80,7 +80,7 @@ func (p *Page) Handler(r *prometheus.Registry, public bool) http.Handler {
 	mux.HandleFunc("GET /status.html", p.status)
 	mux.HandleFunc("GET /report.html", func(w http.ResponseWriter, _ *http.Request) {
 		// The report has a policy of its own for what is in it.
-		p.write(w, "text/html; charset=utf-8", "frame-ancestors 'self'; base-uri 'none'; form-action 'none'; connect-src 'none'", func() []byte { return p.report })
+		p.write(w, "text/html; charset=utf-8", "frame-ancestors 'self'; base-uri 'none'; form-action 'none'; connect-src 'self'", func() []byte { return p.report })
 	})
 	mux.HandleFunc("GET /report.json", func(w http.ResponseWriter, _ *http.Request) {
 		p.write(w, "application/json", "default-src 'none'", func() []byte { return p.json })
