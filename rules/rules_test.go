@@ -134,6 +134,8 @@ func TestStories(t *testing.T) {
 	for name, timing := range map[string]series.Timing{
 		"each 15s":                        quarter,
 		"each 60s":                        {Interval: time.Minute},
+		"each 8s":                         {Interval: 8 * time.Second}, // with the alert that inputs are missing
+		"each 5s":                         {Interval: 5 * time.Second}, // too often for that alert
 		"each 250ms, sixty times as fast": {Interval: 250 * time.Millisecond, Factor: 60},
 	} {
 		t.Run(name, func(t *testing.T) {

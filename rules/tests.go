@@ -40,6 +40,13 @@ func Tests(g *Group, file string, timing series.Timing, settings []detect.Settin
 	w.line("evaluation_interval: " + duration(g.Interval))
 	w.line("tests:")
 	w.line("  - interval: " + scaled(storyInterval, timing))
+	// A story has too few samples for rules that look twice as often: the alert that samples
+	// are missing, which wants ten in twenty scrapes, is right to fire in all of them.
+	blind := float64(g.Interval)*max(timing.Factor, 1)*2 <= float64(storyInterval)
+	not := ""
+	if blind {
+		not = `,alertname!="` + MissingAlert + `"`
+	}
 	var kept []*story
 	for part := range strings.SplitSeq("\n"+stories, "\n== ") {
 		title, body, ok := strings.Cut(part, "\n")
@@ -49,6 +56,9 @@ func Tests(g *Group, file string, timing series.Timing, settings []detect.Settin
 		s, err := readStory(title, body)
 		if err != nil {
 			return nil, err
+		}
+		if blind && slices.ContainsFunc(s.checks, func(c check) bool { return slices.Contains(c.want, MissingAlert) }) {
+			continue
 		}
 		if g.tells(s, settings) {
 			kept = append(kept, s)
@@ -67,7 +77,7 @@ func Tests(g *Group, file string, timing series.Timing, settings []detect.Settin
 	for _, s := range kept {
 		w.comment(s.title)
 		for _, c := range s.checks {
-			w.line(fmt.Sprintf("      - expr: count by (job, alertname) (ALERTS{alertname=~\"Contend.+\",alertstate=\"firing\",job=%q})", s.job))
+			w.line(fmt.Sprintf("      - expr: count by (job, alertname) (ALERTS{alertname=~\"Contend.+\"%s,alertstate=\"firing\",job=%q})", not, s.job))
 			w.line("        eval_time: " + scaled(c.at, timing))
 			if len(c.want) > 0 {
 				w.line("        exp_samples:")
