@@ -153,6 +153,7 @@ func receivePushes(cmd *cobra.Command, f *receiveFlags) error {
 		where, memory = "in "+report.Printable(f.bundle), lookBytes
 	}
 	// The collector lets as much lie as is in use, up to here: beyond, it works harder.
+	defer receiver.Close()
 	debug.SetMemoryLimit(memory)
 	fmt.Fprintf(stderr, "receiving on http://%s, profiles of %v and at most %.0f MB are kept %s\n", listener.Addr(), f.window, float64(f.maxBytes)/1e6, where)
 

@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/prometheus/tsdb/fileutil"
+
 	"github.com/contend/contend/ingest"
 	"github.com/contend/contend/ingest/capture"
 )
@@ -23,8 +25,13 @@ import (
 const (
 	profilesDir = "profiles"
 	partPrefix  = ".part-" // hidden: contend analyze passes over it
-	// Of the list of a bundle: 1,000 processes take a fifth of it.
-	maxManifest = 1 << 20
+	// Of the list of a bundle: 1,000 processes with the longest names take less than a MB.
+	maxManifest = 4 << 20
+	// Of a profile's file: what a push has, and what complete adds.
+	maxFile = maxPush + 1<<10
+	// The file that is locked while a receiver has a bundle, hidden as parts are. It stays:
+	// two could have it where one removes it.
+	lockFile = ".lock"
 )
 
 // folder is the bundle that pushes go to, which contend analyze reads at any
@@ -36,6 +43,7 @@ const (
 // more than the profiles.
 type folder struct {
 	root    *os.Root
+	lock    fileutil.Releaser
 	dir     string
 	version string // of contend
 	parts   atomic.Int64
@@ -54,11 +62,38 @@ func openFolder(dir, version string, w *window) (*folder, error) {
 		return nil, fmt.Errorf("open the bundle: %w", err)
 	}
 	f := &folder{root: root, dir: dir, version: version}
-	if err := f.resume(w); err != nil {
+	if err := f.take(); err != nil {
 		root.Close()
 		return nil, err
 	}
+	if err := f.resume(w); err != nil {
+		f.close()
+		return nil, err
+	}
 	return f, nil
+}
+
+// take locks a bundle: of two receivers each would remove the other's profiles, and write
+// over what is not yet acknowledged. What is not a receiver's is left as it is.
+func (f *folder) take() error {
+	if _, err := f.readManifest(); err != nil {
+		return err
+	}
+	if info, err := f.root.Lstat(lockFile); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("expected a file as %s in %s, saw something else; name another directory", lockFile, f.dir)
+	}
+	lock, _, err := fileutil.Flock(filepath.Join(f.dir, lockFile))
+	if err != nil {
+		return fmt.Errorf("expected a bundle that no other contend receive writes to, but %s cannot be locked: %w; end the other, or name another directory", f.dir, cause(err))
+	}
+	f.lock = lock
+	return nil
+}
+
+// close lets another receiver go on with the bundle.
+func (f *folder) close() {
+	f.lock.Release() // the system does where this fails
+	f.root.Close()
 }
 
 func (f *folder) resume(w *window) error {
@@ -95,13 +130,20 @@ func (f *folder) resume(w *window) error {
 		if err != nil {
 			return err
 		}
+		if info.Size() > maxFile { // no receiver's, and not to make room for
+			return nil
+		}
 		p := w.processes[of]
 		if p == nil {
 			p = &process{folder: of, job: named[of].Job, instance: cmp.Or(named[of].Instance, of)}
 			w.processes[of] = p
 		}
 		kind, _, _ := strings.Cut(path.Base(name), "-")
-		found = append(found, &kept{of: p, kind: kind, received: info.ModTime(), name: name, size: info.Size()})
+		received := info.ModTime()
+		if now := w.now(); received.After(now) { // by a clock that was set back since: it has to expire, too
+			received = now
+		}
+		found = append(found, &kept{of: p, kind: kind, received: received, name: name, size: info.Size()})
 		return nil
 	})
 	if err != nil {
@@ -119,14 +161,20 @@ func (f *folder) resume(w *window) error {
 
 // readManifest is empty where the directory is, and refuses one that is no receiver's.
 func (f *folder) readManifest() (m capture.Manifest, err error) {
-	file, err := f.root.Open(capture.ManifestFile)
+	info, err := f.root.Lstat(capture.ManifestFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		entries, err := fs.ReadDir(f.root.FS(), ".")
+		// A lock alone is of a receiver that ended, or was refused, before it wrote a list.
+		entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == lockFile })
 		if err == nil && len(entries) > 0 {
 			err = fmt.Errorf("expected a new or empty directory or a bundle of contend receive, saw %s with other files; name another", f.dir)
 		}
 		return m, err
-	} else if err != nil {
+	} else if err == nil && !info.Mode().IsRegular() { // to open a pipe would wait
+		return m, fmt.Errorf("expected a bundle of contend receive in %s, saw a %s that is no file; name another directory", f.dir, capture.ManifestFile)
+	}
+	file, err := f.root.Open(capture.ManifestFile)
+	if err != nil {
 		return m, fmt.Errorf("read the bundle: %w", err)
 	}
 	defer file.Close()
@@ -176,6 +224,16 @@ func (f *folder) keep(part, of, kind string, at time.Time) (name string, err err
 	return name, nil
 }
 
+// read reads a profile, whatever was put in its place since.
+func (f *folder) read(name string) ([]byte, error) {
+	file, err := f.root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, maxFile))
+}
+
 // fileName is that of a profile, as in other bundles.
 func fileName(of, kind string, at time.Time) string {
 	return path.Join(profilesDir, of, kind+"-"+at.UTC().Format("20060102T150405.000Z")+".pb.gz")
@@ -196,6 +254,7 @@ func (f *folder) writeManifest(age time.Duration, processes map[string]*process)
 	m.Schema = ingest.BundleSchema
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false) // which takes six bytes for one
 	e.SetIndent("", "  ")
 	if err := e.Encode(m); err != nil {
 		return err

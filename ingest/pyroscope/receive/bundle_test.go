@@ -21,7 +21,7 @@ import (
 func filesOf(t testing.TB, dir string) (files []string) {
 	t.Helper()
 	err := fs.WalkDir(os.DirFS(dir), ".", func(p string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
+		if err == nil && !d.IsDir() && p != lockFile {
 			files = append(files, p)
 		}
 		return err
@@ -143,9 +143,10 @@ func TestRestart(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, profilesDir, "notes.txt"), []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	want := processesOf(r.Sample(t.Context()))
+	r.Close()
 	again, clock := receiverAt(t, Options{Bundle: dir})
 	clock.at = time.Now()
-	want := processesOf(r.Sample(t.Context()))
 	if got := processesOf(again.Sample(t.Context())); !slices.Equal(got, want) || len(want) != 2 {
 		t.Errorf("processes %v, want %v", got, want)
 	}
@@ -163,6 +164,110 @@ func TestRestart(t *testing.T) {
 	}
 	if files := filesOf(t, dir); !slices.Equal(files, []string{"bundle.json", "profiles/notes.txt"}) {
 		t.Errorf("files %v", files)
+	}
+}
+
+// Two receivers would write over each other's profiles: the second is refused until the first ends.
+func TestOneReceiver(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r, _ := receiverAt(t, Options{Bundle: dir})
+	for range 2 { // also where nothing was pushed
+		if _, err := New(Options{Window: time.Minute, MaxBytes: 1 << 20, Bundle: dir}); err == nil || !strings.Contains(err.Error(), "expected a bundle that no other contend receive writes to") {
+			t.Errorf("a second receiver: %v", err)
+		}
+		send(t, r, push{name: "a", profile: pprofOf(t, "goroutine/count")}, 200)
+	}
+	if got := metrics(t, r); got["held_profiles"] != "2" {
+		t.Errorf("%v, want 2 profiles as they were", got)
+	}
+	r.Close()
+	again, _ := receiverAt(t, Options{Bundle: dir})
+	again.Close()
+}
+
+// As many processes as there may be, with the longest names, do not keep a receiver from starting again.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r, clock := receiverAt(t, Options{Bundle: dir})
+	clock.at = time.Now()
+	data := pprofOf(t, "goroutine/count")
+	for i := range maxProcesses - 1 { // in the bundle, without a list for each
+		r.window.processes[fmt.Sprint(i)] = &process{folder: fmt.Sprintf("%060d", i), job: strings.Repeat("k", maxJob), instance: strings.Repeat("\"", maxInstance) + "…"}
+	}
+	send(t, r, push{name: strings.Repeat("j", maxJob) + "{instance=" + strings.Repeat("\"", maxLabelValue) + "}", profile: data}, 200)
+	if info, err := os.Stat(filepath.Join(dir, capture.ManifestFile)); err != nil || info.Size() > maxManifest/4 {
+		t.Errorf("the list has %v, %v; want less than a MB", info, err)
+	}
+	r.Close()
+	again, _ := receiverAt(t, Options{Bundle: dir})
+	if got, want := processesOf(again.Sample(t.Context())), []string{strings.Repeat("j", maxJob) + "/" + strings.Repeat("\"", maxInstance) + "…: 1; "}; !slices.Equal(got, want) {
+		t.Errorf("processes %q, want %q", got, want)
+	}
+}
+
+// What is put into a bundle meanwhile costs no profile and no memory, and does not stay for ever.
+func TestPlanted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r, clock := receiverAt(t, Options{Bundle: dir})
+	clock.at = time.Now()
+	data := pprofOf(t, "goroutine/count")
+	send(t, r, push{name: "a", profile: data}, 200)
+	r.Close()
+	files := filesOf(t, dir)
+	ahead := filepath.Join(dir, files[1])
+	if err := os.Chtimes(ahead, time.Time{}, time.Now().AddDate(10, 0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Dir(ahead)
+	for name, size := range map[string]int64{"goroutine-large.pb.gz": maxFile + 1, "goroutine-largest.pb.gz": maxFile} {
+		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(filepath.Join(folder, name), size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range maxProcesses { // one more than there may be
+		of := filepath.Join(dir, profilesDir, fmt.Sprint("p", i))
+		if err := os.Mkdir(of, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(of, "goroutine-1.pb.gz"), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again, clock := receiverAt(t, Options{Bundle: dir})
+	clock.at = time.Now()
+	if got := metrics(t, again); got["held_profiles"] != "1002" || got["processes"] != "1001" {
+		t.Errorf("%v, want 1002 profiles of 1001 processes: all but the one that is too large", got)
+	}
+	send(t, again, push{name: "b", profile: data}, 429)
+	send(t, again, push{name: "a", profile: data}, 200) // is known
+	clock.add(15*time.Minute + time.Second)
+	if got := metrics(t, again); got["held_profiles"] != "" {
+		t.Errorf("%v, want all expired", got)
+	}
+	if left := filesOf(t, dir); len(left) != 2 || !strings.HasSuffix(left[1], "/goroutine-large.pb.gz") {
+		t.Errorf("files %v, want the list and the one that is no receiver's", left)
+	}
+}
+
+// What has left the window is not held by the arrays that it stood in.
+func TestDropFrees(t *testing.T) {
+	t.Parallel()
+	r, clock := receiverAt(t, Options{})
+	for range 2 {
+		send(t, r, push{name: "a", profile: pprofOf(t, "goroutine/count")}, 200)
+		clock.add(10 * time.Minute)
+	}
+	all := r.window.profiles
+	of := all[0].of.profiles
+	metrics(t, r) // expires the first
+	if all[0] != nil || of[0] != nil || all[1] == nil || of[1] == nil {
+		t.Errorf("%v and %v, want the first out of both and the second in both", all, of)
 	}
 }
 
@@ -221,6 +326,20 @@ func TestDiskTrouble(t *testing.T) {
 	}
 	if files := filesOf(t, dir); len(files) != 2 {
 		t.Errorf("files %v, want the list and one", files)
+	}
+}
+
+// Opening what is no file can wait for ever.
+func TestNoFiles(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{capture.ManifestFile, lockFile} {
+		dir := t.TempDir()
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(Options{Window: time.Minute, MaxBytes: 1 << 20, Bundle: dir}); err == nil || !strings.Contains(err.Error(), "name another directory") {
+			t.Errorf("a directory as %s: %v", name, err)
+		}
 	}
 }
 

@@ -21,6 +21,10 @@ const (
 	maxName       = 4096 // bytes, labels among them
 	maxLabels     = 40
 	maxLabelValue = 1024 // bytes
+	// Of the application's name, as that of a host; it is in each file's path and each line of a report.
+	maxJob = 255 // bytes
+	// Of an instance as reports show it: longer ones are cut.
+	maxInstance = 128 // bytes
 
 	// A process whose clock is ahead by more sends profiles of no known time.
 	maxAhead = 5 * time.Minute
@@ -52,6 +56,9 @@ func parseName(name string) (pusher, error) {
 	job = strings.TrimSpace(job)
 	if job == "" || strings.ContainsFunc(job, func(c rune) bool { return !isNameRune(c) && c != '-' && c != '/' }) {
 		return pusher{}, fmt.Errorf("expected a name of letters, digits and -./_ before its labels, saw %q", job)
+	}
+	if len(job) > maxJob {
+		return pusher{}, fmt.Errorf("expected a name of at most %d bytes before its labels, saw %d", maxJob, len(job))
 	}
 	labels := map[string]string{}
 	if braced {
@@ -115,11 +122,11 @@ func identify(job string, labels map[string]string) pusher {
 		// Neither has a control character, so that no two sets have one key.
 		key.WriteString("\n" + label + "=" + labels[label])
 	}
-	return pusher{
-		job:      job,
-		instance: cmp.Or(labels["instance"], labels["pod"], labels["hostname"], labels["__session_id__"]),
-		key:      key.String(),
+	instance := cmp.Or(labels["instance"], labels["pod"], labels["hostname"], labels["__session_id__"])
+	if len(instance) > maxInstance {
+		instance = strings.ToValidUTF8(instance[:maxInstance], "") + "…"
 	}
+	return pusher{job: job, instance: instance, key: key.String()}
 }
 
 // folder is where the profiles of a process are, never a path out of there: for people the beginning

@@ -21,7 +21,12 @@ func TestParseName(t *testing.T) {
 		{name: "gateway{otel.scope.name=com.grafana.pyroscope/go,otel.scope.version=v1.5.0,x=1}", job: "gateway", key: "gateway\nx=1"},
 		{name: "gateway{otel.scope.name=com.grafana.pyroscope/godeltaprof,otel.scope.version=v0.1.12,x=1}", job: "gateway", key: "gateway\nx=1"},
 
+		{name: strings.Repeat("j", maxJob), job: strings.Repeat("j", maxJob), key: strings.Repeat("j", maxJob)},
+		{name: "a{pod=" + strings.Repeat("x", maxInstance) + "}", job: "a", instance: strings.Repeat("x", maxInstance), key: "a\npod=" + strings.Repeat("x", maxInstance)},
+		{name: "a{pod=" + strings.Repeat("x", maxInstance-1) + "éy}", job: "a", instance: strings.Repeat("x", maxInstance-1) + "…", key: "a\npod=" + strings.Repeat("x", maxInstance-1) + "éy"},
+
 		{name: "", err: "expected the parameter name"},
+		{name: strings.Repeat("j", maxJob+1), err: "at most 255 bytes before its labels"},
 		{name: "{a=b}", err: "before its labels"},
 		{name: "../../etc{a=b", err: "expected one list of labels"},
 		{name: "a b{}", err: "before its labels"},

@@ -79,6 +79,13 @@ func New(o Options) (*Receiver, error) {
 	return r, nil
 }
 
+// Close lets another receiver go on with the bundle. No push is to come after it.
+func (r *Receiver) Close() {
+	if r.window.bundle != nil {
+		r.window.bundle.close()
+	}
+}
+
 // register makes the receiver's own metrics.
 func (r *Receiver) register() *prometheus.Registry {
 	r.accepted = prometheus.NewCounter(prometheus.CounterOpts{Name: "contend_receive_accepted_total", Help: "Profiles acknowledged and kept."})

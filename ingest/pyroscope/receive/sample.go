@@ -146,7 +146,7 @@ func (r *Receiver) readInto(b *ingest.Bundle, k *kept) error {
 	data, name, dir := k.data, k.name, ""
 	if f := r.window.bundle; f != nil {
 		var err error
-		if data, err = f.root.ReadFile(k.name); err != nil {
+		if data, err = f.read(k.name); err != nil {
 			return cause(err)
 		}
 		name, dir = f.path(k.name), f.dir

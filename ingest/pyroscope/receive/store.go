@@ -120,7 +120,7 @@ func (w *window) process(from pusher) (*process, error) {
 	if p := w.processes[from.folder()]; p != nil {
 		return p, nil
 	}
-	if len(w.processes) == maxProcesses {
+	if len(w.processes) >= maxProcesses { // a bundle may come with more
 		return nil, errMany
 	}
 	p := &process{folder: from.folder(), job: from.job, instance: cmp.Or(from.instance, from.job)}
@@ -150,9 +150,8 @@ func (w *window) expire() {
 // drop takes out the oldest.
 func (w *window) drop() {
 	k := w.profiles[0]
-	w.profiles[0] = nil // for the collector: the array stays
-	w.profiles = w.profiles[1:]
-	k.of.profiles = k.of.profiles[1:] // k is the oldest there too
+	w.profiles[0], k.of.profiles[0] = nil, nil                    // for the collector: the arrays stay
+	w.profiles, k.of.profiles = w.profiles[1:], k.of.profiles[1:] // k is the oldest there too
 	w.size -= k.size
 	w.expired++
 	gone := w.forget(k.of)
