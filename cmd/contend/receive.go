@@ -82,8 +82,8 @@ Where the disk is full, pushes are refused (503).
   GET /healthz  503 while profiles cannot be written
 
 One push has at most 8 MiB, and 32 MiB unpacked. Each --every, up to 120 of the
-newest profiles are read, 4 MiB of them, those of the processes that pushed
-last.
+newest profiles are read, 4 MiB of them; of more processes than that, those
+that were not looked at for longest.
 
 It listens on this machine alone, to requests by the name localhost or a
 loopback address, unless --listen says otherwise.

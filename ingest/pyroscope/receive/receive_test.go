@@ -357,6 +357,14 @@ func TestSample(t *testing.T) {
 	if want := []string{"looked at the newest 120 of 300 profiles, of 120 of the 150 processes that push: the others are looked at in their turn"}; !slices.Equal(b.Warnings, want) {
 		t.Errorf("warnings %q, want %q", b.Warnings, want)
 	}
+	// The others come in their turn, although none has pushed since.
+	clock.add(time.Second)
+	for _, i := range r.Sample(t.Context()).Instances {
+		names[i.Name]++
+	}
+	if len(names) != 150 {
+		t.Errorf("%d processes after two looks, want 150", len(names))
+	}
 	clock.add(silence + time.Second)
 	if b := r.Sample(t.Context()); len(b.Snapshots) > 0 || len(b.Warnings) > 0 {
 		t.Errorf("%d profiles of silent processes, warnings %q", len(b.Snapshots), b.Warnings)

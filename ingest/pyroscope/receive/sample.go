@@ -60,7 +60,8 @@ func (w *window) silent(p *process) bool { return w.now().Sub(p.newest()) > max(
 
 // Sample reads the newest profiles of the window as the input of an analysis: of
 // each process that still pushes the newest of each kind, then the ones before, as
-// far as a look's bounds allow. Warnings say what it left out; Failures what could not be read. Once ctx is
+// far as a look's bounds allow. Those processes come first that were not looked at for
+// longest. Warnings say what it left out; Failures what could not be read. Once ctx is
 // done it returns what it has.
 func (r *Receiver) Sample(ctx context.Context) *ingest.Bundle {
 	chosen, of, all := r.window.sample()
@@ -97,9 +98,8 @@ func (w *window) sample() (chosen []*kept, processes, profiles int) {
 		live = append(live, p)
 		profiles += len(p.profiles)
 	}
-	// The newest first, so that of many processes those come in turn that pushed last.
 	slices.SortFunc(live, func(a, b *process) int {
-		return cmp.Or(b.newest().Compare(a.newest()), cmp.Compare(a.folder, b.folder))
+		return cmp.Or(a.looked.Compare(b.looked), b.newest().Compare(a.newest()), cmp.Compare(a.folder, b.folder))
 	})
 	bytes := int64(0)
 	turns := make([][][]*kept, len(live))
@@ -107,7 +107,7 @@ func (w *window) sample() (chosen []*kept, processes, profiles int) {
 		turns[i] = p.turns()
 	}
 	for turn := 0; turn < maxSameKind; turn++ {
-		for _, t := range turns {
+		for i, t := range turns {
 			if turn >= len(t) {
 				continue
 			}
@@ -117,6 +117,9 @@ func (w *window) sample() (chosen []*kept, processes, profiles int) {
 				}
 				chosen = append(chosen, k)
 				bytes += k.size
+			}
+			if turn == 0 {
+				live[i].looked = w.now()
 			}
 		}
 	}

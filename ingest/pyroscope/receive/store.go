@@ -36,6 +36,7 @@ type process struct {
 	job, instance string
 	profiles      []*kept
 	span          time.Duration // between pushes, as the last one says
+	looked        time.Time     // when the newest of each kind was last chosen for a look
 }
 
 // window is the profiles of the last minutes, up to a number of bytes: oldest
