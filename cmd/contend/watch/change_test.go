@@ -234,6 +234,24 @@ func TestManyFindings(t *testing.T) {
 	if again := tracker.Changes(look); len(again) != 0 {
 		t.Errorf("at the next look: %v", again)
 	}
+	// Their jobs are gone, and as many others come: what is left out is told anew.
+	for i, last := range look.Report.Findings {
+		last.Job = "other " + last.Job
+		look.Report.Findings[i] = last
+	}
+	look.bundle.Series = &series.Canonical{}
+	look.At = noon.Add(2 * time.Second)
+	tracker.Changes(look)
+	look.At = noon.Add(3 * time.Second)
+	told := 0
+	for _, c := range tracker.Changes(look) {
+		if c.Kind == Blind {
+			told++
+		}
+	}
+	if told != 1 || len(tracker.Current()) != maxTracked {
+		t.Errorf("%d times told of %d findings, want once of %d", told, len(tracker.Current()), maxTracked)
+	}
 }
 
 // What comes from series and profiles cannot write to a terminal.

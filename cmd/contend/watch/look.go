@@ -168,6 +168,9 @@ func NewLooker(o Options) (*Looker, error) {
 		if slices.ContainsFunc(l.processes, func(other *process) bool { return other.Name == p.Name }) {
 			return nil, fmt.Errorf("expected each process once, saw %s twice", p.Name)
 		}
+		if l.server != nil && p.Name == l.server.Name { // Prometheus itself, which is a process too
+			p.Name += pprofPath
+		}
 		l.processes = append(l.processes, p)
 	}
 	// A bundle's recorder takes as many at once.
@@ -213,7 +216,7 @@ func shown(u *url.URL) string {
 // of the others.
 func (l *Looker) Look(ctx context.Context, now time.Time) *Look {
 	begin := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, l.Timeout, lateError(l.Timeout))
 	defer cancel()
 	look := &Look{At: now, detectors: l.Detectors, bundle: &ingest.Bundle{Instances: map[string]ingest.Instance{}}}
 	var asked ingest.Bundle
@@ -246,6 +249,16 @@ func (l *Looker) Look(ctx context.Context, now time.Time) *Look {
 	look.Took = time.Since(begin)
 	return look
 }
+
+// lateError ends a look, whose time it is.
+type lateError time.Duration
+
+func (e lateError) Error() string {
+	return fmt.Sprintf("expected all answers within %v, saw that more were to come; a longer --interval leaves them more time, a narrower --selector asks for less", time.Duration(e))
+}
+
+// Is tells that it is for a time that passed.
+func (e lateError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // readSeries asks the server. Where only some of its answers came, it is blind
 // too: what was not answered may be what matters.

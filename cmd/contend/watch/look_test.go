@@ -207,6 +207,51 @@ func TestBlind(t *testing.T) {
 	}
 }
 
+// A server whose process is watched as well is two inputs, each seen or not by itself.
+func TestServerAsProcess(t *testing.T) {
+	t.Parallel()
+	s := newStandIn(t)
+	api, err := promapi.New(s.URL, nil, promapi.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLooker(t, Options{Series: ingest.SeriesOptions{Server: api, ServerName: api.Name(), Since: time.Minute}, Processes: []string{s.URL, s.URL + "/other"}})
+	tracker := &Tracker{Interval: time.Second}
+	for i, blind := range []int{2, 0} { // neither its API nor /other is there
+		told := 0
+		for _, c := range tracker.Changes(l.Look(t.Context(), noon.Add(time.Duration(i)*time.Second))) {
+			switch c.Kind {
+			case Blind:
+				told++
+			case Sees:
+				t.Errorf("look %d: %v", i, c)
+			}
+		}
+		if told != blind {
+			t.Errorf("look %d: %d inputs are told blind, want %d", i, told, blind)
+		}
+	}
+	for i, want := range []string{s.URL, s.URL + "/debug/pprof", s.URL + "/other"} {
+		if got := append([]*Input{l.server}, &l.processes[0].Input, &l.processes[1].Input)[i].Name; got != want {
+			t.Errorf("input %d is %s, want %s", i, got, want)
+		}
+	}
+}
+
+// A look that takes too long says so, and what to try.
+func TestLate(t *testing.T) {
+	t.Parallel()
+	l := newLooker(t, Options{Series: serverOf(t, func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	})})
+	l.Timeout = 20 * time.Millisecond // before that of the request
+	look := l.Look(t.Context(), noon)
+	if why := look.Inputs[0].Why; !strings.Contains(why, "expected all answers within 20ms, saw that more were to come; a longer --interval") || strings.Contains(why, "deadline") {
+		t.Errorf("blind for %q", why)
+	}
+}
+
 // What a look cannot be begun with.
 func TestNewLooker(t *testing.T) {
 	t.Parallel()
