@@ -17,6 +17,10 @@ type Memo struct {
 	made  map[string]Expression
 }
 
+// maxMemo is how many expressions are remembered. One Collect has 28 of each interval, of
+// which 50 jobs have 50 at the most; those of slow jobs that are gone would add up.
+const maxMemo = 2000
+
 // expression is stage's of a signal. With a nil Memo it is written each time.
 func (m *Memo) expression(stage Stage, s Signal) (Expression, error) {
 	if m == nil {
@@ -24,7 +28,7 @@ func (m *Memo) expression(stage Stage, s Signal) (Expression, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.made == nil || !sameSeries(m.stage, stage) {
+	if m.made == nil || len(m.made) >= maxMemo || !sameSeries(m.stage, stage) {
 		m.made = map[string]Expression{}
 		m.stage = stage
 	}
