@@ -157,11 +157,13 @@ func receivePushes(cmd *cobra.Command, f *receiveFlags) error {
 	debug.SetMemoryLimit(memory)
 	fmt.Fprintf(stderr, "receiving on http://%s, profiles of %v and at most %.0f MB are kept %s\n", listener.Addr(), f.window, float64(f.maxBytes)/1e6, where)
 
-	look := &looker{receiver: receiver, flags: f, stdout: cmd.OutOrStdout(), tracker: watch.Tracker{Interval: f.every}}
+	stdout := newOutlet(cmd.OutOrStdout(), stderr)
+	look := &looker{receiver: receiver, flags: f, stdout: stdout, tracker: watch.Tracker{Interval: f.every}}
 	mux := http.NewServeMux()
 	mux.Handle("/", receiver)
 	mux.HandleFunc("GET /{$}", look.serve)
 	err = lookEach(f.every, listener, watch.Guard(mux, public), pushLimits, look.look, func() error { return nil })
+	err = cmp.Or(err, written(0, stdout.close()))
 	profiles, processes, size, expired := receiver.Held()
 	fmt.Fprintf(stderr, "stopped: %s held, of %d processes, %.1f MB; %d left the window\n", plural(profiles, "profile"), processes, float64(size)/1e6, expired)
 	if f.bundle != "" && profiles > 0 {

@@ -176,7 +176,7 @@ func runWatch(cmd *cobra.Command, args []string, f *lookFlags, k *keepFlags) err
 	if err != nil {
 		return err
 	}
-	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	stderr := cmd.ErrOrStderr()
 	listener, public, err := openListener(stderr, f.listen, "see which findings there are, of which jobs")
 	if err != nil {
 		return err
@@ -188,12 +188,13 @@ func runWatch(cmd *cobra.Command, args []string, f *lookFlags, k *keepFlags) err
 			NoDump: k.noDump, MaxGoroutines: int64(k.maxGoroutines.value), HTTP: f.client, Version: version(), Timeout: evidenceTime,
 		})
 	}
+	stdout := newOutlet(cmd.OutOrStdout(), stderr)
 	tracker := &watch.Tracker{Interval: f.interval}
 	metrics := &watch.Metrics{}
 	first := true
 	steps := newProgress(stderr)
 	steps.begin("looking for the first time")
-	return lookEach(f.interval, listener, watch.MetricsHandler(metrics.Registry(), public), watch.PageLimits, func(ctx context.Context, now time.Time, missed int) error {
+	err = lookEach(f.interval, listener, watch.MetricsHandler(metrics.Registry(), public), watch.PageLimits, func(ctx context.Context, now time.Time, missed int) error {
 		look := looker.Look(ctx, now)
 		steps.done()
 		if ctx.Err() != nil {
@@ -218,6 +219,7 @@ func runWatch(cmd *cobra.Command, args []string, f *lookFlags, k *keepFlags) err
 		}
 		return writeLines(stdout, keeper.Finish(time.Now())...)
 	})
+	return cmp.Or(err, written(0, stdout.close()))
 }
 
 func writeLines[T any](w io.Writer, lines ...T) error {
