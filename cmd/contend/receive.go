@@ -244,7 +244,7 @@ func (l *looker) serve(w http.ResponseWriter, req *http.Request) {
 	switch {
 	case p == nil:
 		http.Error(w, "no profile was analysed yet", http.StatusServiceUnavailable)
-	case req.FormValue("o") == "json" || strings.Contains(req.Header.Get("Accept"), "application/json"):
+	case req.URL.Query().Get("o") == "json" || strings.Contains(req.Header.Get("Accept"), "application/json"):
 		w.Header().Set("Content-Type", "application/json")
 		w.Write(p.json)
 	default:

@@ -356,3 +356,20 @@ func TestReceiveStop(t *testing.T) {
 		}
 	}
 }
+
+// TestReceiveForm: a request for the report has no form, whose parts net/http would keep
+// in memory and, what is more, in files.
+func TestReceiveForm(t *testing.T) {
+	t.Parallel()
+	l := &looker{}
+	l.page.Store(&page{text: []byte("text"), json: []byte("{}")})
+	for target, want := range map[string]string{"/": "text", "/?o=json": "{}"} {
+		body := "--b\r\nContent-Disposition: form-data; name=\"o\"\r\n\r\njson\r\n--b--\r\n"
+		req := httptest.NewRequest(http.MethodGet, target, strings.NewReader(body))
+		req.Header.Set("Content-Type", "multipart/form-data; boundary=b")
+		w := httptest.NewRecorder()
+		if l.serve(w, req); w.Body.String() != want || req.MultipartForm != nil {
+			t.Errorf("%s: %q, form %v; want %q and a form that is not read", target, w.Body, req.MultipartForm, want)
+		}
+	}
+}
