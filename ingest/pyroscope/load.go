@@ -5,11 +5,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/contend/contend/ingest"
 	"github.com/contend/contend/ingest/series"
@@ -221,13 +220,11 @@ func (q *Querier) processes(ctx context.Context, typeID, selector string, query 
 func newProcess(s *sums, selector string, by []string) process {
 	p := process{job: s.label(serviceLabel), selector: selector, several: len(by) == 1}
 	for _, name := range by {
-		m, err := labels.NewMatcher(labels.MatchEqual, name, s.label(name))
-		if err != nil {
-			continue // only regular expressions can be wrong
-		}
-		p.selector = braces(p.selector, m.String())
+		value := s.label(name)
+		// In ASCII: the mark that JSON has for bytes of no character is none to a parser of selectors.
+		p.selector = braces(p.selector, name+"="+strconv.QuoteToASCII(value))
 		if name != serviceLabel {
-			p.instance = m.Value
+			p.instance = value
 		}
 	}
 	p.instance = cmp.Or(p.instance, p.selector)

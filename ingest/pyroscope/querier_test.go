@@ -208,6 +208,7 @@ func TestStrangeAnswers(t *testing.T) {
 func FuzzUploads(f *testing.F) {
 	f.Add([]byte(`[{"labels":[{"name":"instance","value":"a"}],"points":[{"value":3,"timestamp":"1762939800000"},{"timestamp":"1762939815000"}]}]`))
 	f.Add([]byte(`[{"labels":[{"name":"instance","value":"\"}\n"}],"points":[{"value":"NaN","timestamp":"-9e99"},{"value":"Infinity"}]}]`))
+	f.Add([]byte("[{\"labels\":[{\"name\":\"instance\",\"value\":\"\xb4\xd8\"}],\"points\":[{\"value\":1}]}]"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var all []sums
 		if json.Unmarshal(text, &all) != nil {
