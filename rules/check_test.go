@@ -229,6 +229,9 @@ func TestCheckYoung(t *testing.T) {
 // whichever signal is missing, alone or beside that which most alerts read; and
 // each set of signals that an alert needs, and no part of one, has it written.
 func TestCheckAsGenerate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for long, and shares nothing between goroutines")
+	}
 	t.Parallel()
 	signals := series.Signals()
 	left := func(has func(signal int) bool) (names []string, checked *rules.Checked) {

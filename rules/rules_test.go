@@ -250,6 +250,9 @@ func TestAnnotations(t *testing.T) {
 
 // TestSeldom: rules that are made for another interval say so, rather than be silent.
 func TestSeldom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for long, and shares nothing between goroutines")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	for from, to := range map[string]string{"contend.rules.yaml": "contend.rules.yaml", "testdata/seldom_test.yaml": "test.yaml"} {

@@ -20,6 +20,9 @@ import (
 // TestSuspects: whatever the series, conditions hold for the same instances and
 // with the same values as where all of them are looked at.
 func TestSuspects(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for long, and shares nothing between goroutines")
+	}
 	t.Parallel()
 	plain, suspects := canonical(t, quarter, rules.Options{Plain: true}), canonical(t, quarter, rules.Options{})
 	at := time.Unix(1_800_000_000, 0)

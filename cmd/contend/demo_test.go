@@ -68,6 +68,9 @@ func TestDemoListJSON(t *testing.T) {
 
 // Each fix and each control came in its recorded run to what it must.
 func TestRecordedOutcomes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for long, and shares nothing between goroutines")
+	}
 	t.Parallel()
 	args := []string{"demo", "eval", "--recorded", "-o", "json", "--scenario", "control-nothing"}
 	want := map[string]bool{}

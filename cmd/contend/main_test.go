@@ -39,6 +39,9 @@ func TestMain(m *testing.M) {
 //
 // $BUNDLES is the directory of the demo's scenarios.
 func TestStories(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs many commands one by one")
+	}
 	bundles, err := filepath.Abs("../../demo/scenarios")
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,9 @@ const readme = "../../README.md"
 // TestReadmeSessions runs every command of contend that the README shows, from
 // the root of the checkout, and holds the README to what it prints.
 func TestReadmeSessions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs many commands one by one")
+	}
 	data, err := os.ReadFile(readme)
 	if err != nil {
 		t.Fatal(err)

@@ -26,6 +26,9 @@ import (
 // nowhere else; where requests pile up it does so before the first of them times
 // out; and a job's incident is one page.
 func TestRulesOnScenarios(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for long, and shares nothing between goroutines")
+	}
 	t.Parallel()
 	list := scenarios.All()
 	if len(list) == 0 {

@@ -45,6 +45,9 @@ func recorded(t *testing.T, name string) map[string][]byte {
 }
 
 func TestBundles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for long, and shares nothing between goroutines")
+	}
 	t.Parallel()
 	for _, s := range scenarios.All() {
 		t.Run(s.Name, func(t *testing.T) {

@@ -148,6 +148,9 @@ func TestPages(t *testing.T) {
 
 // TestScenarios holds the analysis of each recorded run to its truth exactly.
 func TestScenarios(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for long, and shares nothing between goroutines")
+	}
 	t.Parallel()
 	for _, s := range scenarios(t) {
 		t.Run(s.name, func(t *testing.T) {

@@ -174,6 +174,9 @@ func (tr seriesTruth) check(t *testing.T, r *detect.Report) {
 }
 
 func TestSeries(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for long, and shares nothing between goroutines")
+	}
 	t.Parallel()
 	files, err := filepath.Glob("testdata/series/*/series.om.gz")
 	if err != nil || len(files) == 0 {
