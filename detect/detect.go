@@ -321,6 +321,7 @@ type Report struct {
 	Timelines     []Timeline `json:"-"`
 	MoreTimelines int        `json:"-"`
 	Tree          *Tree      `json:"-"`
+	drawn         bool       // see Options
 }
 
 // Schema is the version of the JSON form; it changes when a field changes meaning or goes.
@@ -335,6 +336,9 @@ type Options struct {
 	// Live is for who looks again and again: a cause that only earlier snapshots show was told
 	// then, and is over.
 	Live bool
+	// Drawn fills in Timelines and Tree, for a report that becomes a page. Of many
+	// distinct stacks the tree takes more memory than all else.
+	Drawn bool
 	// AllLocks reports locks that survive Expect too, as information, and each
 	// lock without a forecast with its reason.
 	AllLocks bool

@@ -16,7 +16,7 @@ import (
 // what to compare with. Every input that failed to load is in the report with
 // its error; a detector that fails could not look, and the others still run.
 func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
-	r := &Report{Schema: Schema, Findings: []Finding{}, Budget: []Share{}, RuledOut: []RuledOut{}, Skipped: []Skipped{}, Inputs: []Input{}, Warnings: []string{}}
+	r := &Report{Schema: Schema, Findings: []Finding{}, Budget: []Share{}, RuledOut: []RuledOut{}, Skipped: []Skipped{}, Inputs: []Input{}, Warnings: []string{}, drawn: opt.Drawn}
 	procs := b.Processes()
 	chosen := slices.DeleteFunc(slices.Clone(detectors), func(d *Detector) bool {
 		return len(opt.Detectors) > 0 && !slices.Contains(opt.Detectors, d.Name)
@@ -68,7 +68,9 @@ func Run(b, base *ingest.Bundle, detectors []*Detector, opt Options) *Report {
 		r.Notes = append(r.Notes, fmt.Sprintf("%s: not used: %s", u.Name, u.Reason))
 	}
 	decide(r, passes, detectors)
-	r.addTimelines(passes)
+	if r.drawn {
+		r.addTimelines(passes)
+	}
 	if base != nil {
 		r.Base, r.BaseSummary = compare(base, b)
 		for _, u := range base.Unused {

@@ -17,7 +17,10 @@ func treeOf(t *testing.T, dump string) *detect.Tree {
 	t.Helper()
 	none := &detect.Detector{Name: "none", Role: detect.Cause, Needs: []detect.Need{{Input: detect.Stacks}}, Run: func(*detect.Pass) error { return nil }}
 	b := &ingest.Bundle{Snapshots: []*stacks.Snapshot{cases.Snapshot(t, "dump", dump)}}
-	return detect.Run(b, nil, []*detect.Detector{none}, detect.Options{}).Tree
+	if r := detect.Run(b, nil, []*detect.Detector{none}, detect.Options{}); r.Tree != nil {
+		t.Error("a tree that nobody draws was built")
+	}
+	return detect.Run(b, nil, []*detect.Detector{none}, detect.Options{Drawn: true}).Tree
 }
 
 // outline writes a tree as lines: how many stand in a call, how many of them stand in its

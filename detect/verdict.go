@@ -157,7 +157,9 @@ func (r *Report) budget(p *Pass, of []*Pass) {
 	}
 	r.Budget = append(r.Budget, addBudgets(all)...)
 	r.BudgetUnit = v.Unit
-	r.Tree = treeOf(of)
+	if r.drawn {
+		r.Tree = treeOf(of)
+	}
 	if v.Kind != Stacks || v.Share(v.atRest) < MaterialShare || v.atRest < MaterialCount {
 		return
 	}

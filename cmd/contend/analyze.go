@@ -179,7 +179,7 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	stop()
 
 	steps.begin("analysing")
-	opt := detect.Options{Telemetry: f.telemetry, Detectors: f.detectors, Labels: f.labels}
+	opt := detect.Options{Telemetry: f.telemetry, Detectors: f.detectors, Labels: f.labels, Drawn: f.report.output == "html"}
 	f.locks.set(&opt)
 	r := detect.Run(bundle, base, all.Detectors(), opt)
 	steps.done()

@@ -148,7 +148,7 @@ func forecast(cmd *cobra.Command, url string, f *headroomFlags) error {
 	bundle := ingest.Watch(ctx, url, f.time, ingest.Options{HTTP: client, Progress: steps.begin})
 	stop()
 	steps.begin("analysing")
-	opt := detect.Options{Telemetry: f.telemetry, Detectors: []string{"lockheadroom"}, AllLocks: true}
+	opt := detect.Options{Telemetry: f.telemetry, Detectors: []string{"lockheadroom"}, AllLocks: true, Drawn: f.report.output == "html"}
 	f.locks.set(&opt)
 	r := detect.Run(bundle, nil, all.Detectors(), opt)
 	steps.done()

@@ -48,6 +48,7 @@ func runServe(cmd *cobra.Command, args []string, f *lookFlags) error {
 	if err != nil {
 		return err
 	}
+	looker.Detect.Drawn = true
 	if f.listen == "" {
 		return fmt.Errorf("expected an address for --listen, such as 127.0.0.1:%s, saw none", servePort)
 	}
