@@ -132,25 +132,19 @@ func (l *loader) loadHost(ctx context.Context, b *Bundle, arg, base *url.URL) {
 	start := time.Now()
 	l.progress(fmt.Sprintf("fetching goroutines of %s, and block and mutex profiles over %v", origin, l.window))
 
-	kinds := [...]string{"block", "mutex"}
-	var parts [len(kinds)]Bundle
-	var wg sync.WaitGroup
-	for i, kind := range kinds {
-		wg.Go(func() { l.loadWindow(ctx, &parts[i], base, kind, origin) })
-	}
+	windows := l.loadWindows(ctx, base, origin)
 	goroutine := endpoint(base, "goroutine", "")
 	first, err := l.fetch(ctx, goroutine, secret.HideInURL(goroutine), 0)
 	if err != nil {
 		cancel()
-		wg.Wait()
+		windows()
 		b.fail(secret.HideInURL(arg), err)
 		b.addReading(first, origin)
 		return
 	}
 	b.addReading(first, origin)
-	wg.Wait()
-	for i := range parts {
-		b.Add(&parts[i])
+	for _, part := range windows() {
+		b.Add(&part)
 	}
 	if err := sleep(ctx, time.Until(start.Add(l.window))); err != nil {
 		return
@@ -173,6 +167,21 @@ func (l *loader) loadHost(ctx context.Context, b *Bundle, arg, base *url.URL) {
 	}
 	dump, err := l.fetch(ctx, text, name, 0)
 	b.addLesser(name, dump, err, origin)
+}
+
+// loadWindows takes the block and mutex profiles over the window; what it returns
+// waits for them.
+func (l *loader) loadWindows(ctx context.Context, base *url.URL, origin string) (wait func() []Bundle) {
+	kinds := [...]string{"block", "mutex"}
+	parts := make([]Bundle, len(kinds))
+	var wg sync.WaitGroup
+	for i, kind := range kinds {
+		wg.Go(func() { l.loadWindow(ctx, &parts[i], base, kind, origin) })
+	}
+	return func() []Bundle {
+		wg.Wait()
+		return parts
+	}
 }
 
 // addLesser adds what the analysis can do without: where it was not taken at

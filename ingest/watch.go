@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/contend/contend/ingest/secret"
@@ -62,12 +61,7 @@ func (l *loader) watch(ctx context.Context, raw string) *Bundle {
 	origin := urlOrigin(base)
 	start := time.Now()
 
-	kinds := [...]string{"block", "mutex"}
-	var parts [len(kinds)]Bundle
-	var wg sync.WaitGroup
-	for i, kind := range kinds {
-		wg.Go(func() { l.loadWindow(ctx, &parts[i], base, kind, origin) })
-	}
+	windows := l.loadWindows(ctx, base, origin)
 	u := endpoint(base, "goroutine", "")
 	name := secret.HideInURL(u)
 	mean := max(l.watchEvery, l.window/mostWatched)
@@ -83,7 +77,7 @@ func (l *loader) watch(ctx context.Context, raw string) *Bundle {
 			failed = 0
 		case len(b.Snapshots) == 0: // the rest is not waited for, and there is one Failure
 			cancel()
-			wg.Wait()
+			windows()
 			b.fail(secret.HideInURL(arg), err)
 			return b
 		default:
@@ -99,9 +93,8 @@ func (l *loader) watch(ctx context.Context, raw string) *Bundle {
 	case lost > 0:
 		b.pass(name, fmt.Sprintf("%d of %d snapshots could not be taken, the last one: %v", lost, lost+len(b.Snapshots), last))
 	}
-	wg.Wait()
-	for i := range parts {
-		b.Add(&parts[i])
+	for _, part := range windows() {
+		b.Add(&part)
 	}
 	return b
 }
