@@ -28,7 +28,9 @@ type Metrics struct {
 	mu            sync.Mutex
 	findings      []Tracked
 	cause, job    string
-	look          *Look
+	inputs        []Input
+	at            time.Time // of the last look
+	took          time.Duration
 	looks, missed int
 }
 
@@ -43,7 +45,9 @@ func (m *Metrics) Registry() *prometheus.Registry {
 func (m *Metrics) Set(look *Look, t *Tracker, missed int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.look, m.findings = look, t.Current()
+	// Not the look itself: its profiles would stay in memory until the next one's are there.
+	m.inputs, m.at, m.took = look.Inputs, look.At, look.Took
+	m.findings = t.Current()
 	m.cause, m.job = t.Cause()
 	m.looks++
 	m.missed += missed
@@ -56,7 +60,7 @@ func (m *Metrics) Describe(chan<- *prometheus.Desc) {}
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.look == nil {
+	if m.looks == 0 {
 		return
 	}
 	send := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
@@ -73,15 +77,15 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	if m.cause != "" {
 		send(verdictDesc, gauge, 1, m.cause, m.job)
 	}
-	for _, in := range m.look.Inputs {
+	for _, in := range m.inputs {
 		send(seenDesc, gauge, unix(in.Seen), in.Name)
 		send(blindDesc, gauge, unix(in.Blind), in.Name)
 		send(errorsDesc, counter, float64(in.Errors), in.Name)
 	}
 	send(looksDesc, counter, float64(m.looks))
 	send(missedDesc, counter, float64(m.missed))
-	send(lastDesc, gauge, unix(m.look.At))
-	send(tookDesc, gauge, m.look.Took.Seconds())
+	send(lastDesc, gauge, unix(m.at))
+	send(tookDesc, gauge, m.took.Seconds())
 }
 
 // unix is a time in seconds; 0 is none.
