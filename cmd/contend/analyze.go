@@ -2,16 +2,12 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -152,9 +148,8 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	// The first Ctrl-C or SIGTERM (timeout, a job's end) while inputs are loaded ends waiting for them, so that
 	// what was read is still reported. With the handler gone, a second one, or
 	// any during the analysis, ends the process.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
-	context.AfterFunc(ctx, stop)
 	load := func(args []string) *ingest.Bundle {
 		return ingest.Load(ctx, args, ingest.Options{
 			MaxBytes: int64(f.maxBytes),

@@ -20,6 +20,7 @@ import (
 	"github.com/contend/contend/detect/all"
 	"github.com/contend/contend/detect/report"
 	"github.com/contend/contend/ingest"
+	"github.com/contend/contend/ingest/secret"
 	"github.com/contend/contend/ingest/stacks"
 )
 
@@ -128,7 +129,7 @@ func readProfile(stdin io.Reader, path string, maxBytes int64) (*ingest.Profile,
 	}
 	in, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("expected a profile to read: %w", pathless(err))
+		return nil, fmt.Errorf("expected a profile to read: %w", secret.WithoutPath(err))
 	}
 	defer in.Close()
 	if info, err := in.Stat(); err == nil && info.IsDir() {

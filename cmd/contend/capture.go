@@ -1,17 +1,13 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/url"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -120,9 +116,8 @@ func takeCapture(cmd *cobra.Command, o capture.Options, httpConfig string) error
 	steps := newProgress(stderr)
 	defer steps.done()
 	// As in analyze: the first signal ends the waiting, a second one the process.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
-	context.AfterFunc(ctx, stop)
 	o.Version = version()
 	o.Progress = steps.begin
 	o.Note = func(m capture.Missing) {

@@ -2,9 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,12 +75,9 @@ func writeDashboards(cmd *cobra.Command, dir string, opt dashboards.Options, for
 	if err != nil {
 		return &outcome{exitFailed, err}
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return &outcome{exitFailed, fmt.Errorf("expected a directory to write to: %w", err)}
-	}
 	var files []outFile
 	for _, f := range generated {
-		files = append(files, outFile{filepath.Join(dir, f.Name), f.Data})
+		files = append(files, outFile{f.Name, f.Data})
 	}
-	return writeFiles(cmd, files, force)
+	return writeDir(cmd, dir, files, force)
 }

@@ -2,13 +2,9 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -142,9 +138,8 @@ func forecast(cmd *cobra.Command, url string, f *headroomFlags) error {
 	steps := newProgress(cmd.ErrOrStderr())
 	defer steps.done()
 	// As in analyze: the first signal ends the watch, a second one the process.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
-	context.AfterFunc(ctx, stop)
 	bundle := ingest.Watch(ctx, url, f.time, ingest.Options{HTTP: client, Progress: steps.begin})
 	stop()
 	steps.begin("analysing")

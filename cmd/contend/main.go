@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -72,6 +73,14 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	complain(stderr, err.Error())
 	fmt.Fprintf(stderr, "see %s --help\n", cmd.CommandPath())
 	return exitUsage
+}
+
+// untilSignal is done at the first Ctrl-C or SIGTERM (timeout, a job's end). The
+// handler is gone then: a second one ends the process.
+func untilSignal() (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // complain prints a message on one line.

@@ -3,9 +3,6 @@ package main
 import (
 	"embed"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 )
@@ -47,16 +44,13 @@ func writeManPages(cmd *cobra.Command, dir string, force bool) error {
 	if err != nil {
 		return &outcome{exitFailed, err}
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return &outcome{exitFailed, fmt.Errorf("expected a directory to write to: %w", err)}
-	}
 	var files []outFile
 	for _, page := range pages {
 		text, err := manPages.ReadFile("man/" + page.Name())
 		if err != nil {
 			return &outcome{exitFailed, err}
 		}
-		files = append(files, outFile{filepath.Join(dir, page.Name()), text})
+		files = append(files, outFile{page.Name(), text})
 	}
-	return writeFiles(cmd, files, force)
+	return writeDir(cmd, dir, files, force)
 }

@@ -9,8 +9,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"os"
-	"os/signal"
 	"strings"
 	"sync"
 	"syscall"
@@ -256,9 +254,8 @@ func began(look *watch.Look, interval time.Duration, l net.Listener) string {
 // lookEach looks each interval until SIGTERM or Ctrl-C, or until look fails, serves h
 // meanwhile where there is a listener, and then calls flush. A second signal ends the process.
 func lookEach(interval time.Duration, l net.Listener, h http.Handler, limits watch.Limits, look func(ctx context.Context, now time.Time, missed int) error, flush func() error) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
-	context.AfterFunc(ctx, stop)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var served error

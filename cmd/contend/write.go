@@ -10,11 +10,24 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/contend/contend/detect/report"
+	"github.com/contend/contend/ingest/secret"
 )
 
 type outFile struct {
 	path string
 	text []byte
+}
+
+// writeDir is writeFiles of files that are named as in dir, which is made where it
+// is not there.
+func writeDir(cmd *cobra.Command, dir string, files []outFile, force bool) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return &outcome{exitFailed, fmt.Errorf("expected a directory to write to: %w", err)}
+	}
+	for i := range files {
+		files[i].path = filepath.Join(dir, files[i].path)
+	}
+	return writeFiles(cmd, files, force)
 }
 
 // writeFiles writes all files, or none of them and says why.
@@ -68,7 +81,7 @@ func writePart(path string, text []byte) (*partFile, error) {
 	if to, err := filepath.EvalSymlinks(path); err == nil {
 		target = to
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, pathless(err)
+		return nil, secret.WithoutPath(err)
 	}
 	// A device or a pipe would be replaced by a file.
 	if info, err := os.Lstat(target); err == nil && !info.Mode().IsRegular() {
@@ -80,29 +93,18 @@ func writePart(path string, text []byte) (*partFile, error) {
 	}
 	f, err := os.CreateTemp(filepath.Dir(target), ".part-")
 	if err != nil {
-		return nil, pathless(err)
+		return nil, secret.WithoutPath(err)
 	}
 	p := &partFile{f.Name(), target}
 	_, err = f.Write(text)
 	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
 		p.remove()
-		return nil, pathless(err)
+		return nil, secret.WithoutPath(err)
 	}
 	return p, nil
 }
 
-func (p *partFile) rename() error { return pathless(os.Rename(p.name, p.target)) }
+func (p *partFile) rename() error { return secret.WithoutPath(os.Rename(p.name, p.target)) }
 
 // remove leaves nothing where it was not renamed.
 func (p *partFile) remove() { os.Remove(p.name) }
-
-// pathless is an error without the name of the part, which nobody has asked for.
-func pathless(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
-	}
-	if e, ok := errors.AsType[*os.LinkError](err); ok {
-		return e.Err
-	}
-	return err
-}

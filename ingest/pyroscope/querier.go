@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -58,17 +57,9 @@ const tryServer = "check the address, and see the server's log; a shorter --sinc
 // the server is below one. A user and a password in it are sent, and shown
 // nowhere. Redirects are followed on the same host only.
 func New(address string, opt Options) (*Querier, error) {
-	const want = "expected a server's URL such as http://pyroscope:4040"
-	u, err := url.Parse(address)
-	switch {
-	case !strings.Contains(address, "://"):
-		return nil, errors.New(want + ", saw one without http:// or https://")
-	case err != nil: // not shown: it quotes the URL
-		return nil, errors.New(want + ", saw one that cannot be read; a password's special characters are written as %XX")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("%s, saw %s://", want, u.Scheme)
-	case u.Hostname() == "":
-		return nil, errors.New(want + ", saw one without a host")
+	u, err := secret.ServerURL(address, "http://pyroscope:4040")
+	if err != nil {
+		return nil, err
 	}
 	u.Fragment = ""
 	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), ""

@@ -20,6 +20,7 @@ import (
 
 	"github.com/contend/contend/ingest"
 	"github.com/contend/contend/ingest/capture"
+	"github.com/contend/contend/ingest/secret"
 )
 
 const (
@@ -84,7 +85,7 @@ func (f *folder) take() error {
 	}
 	lock, _, err := fileutil.Flock(filepath.Join(f.dir, lockFile))
 	if err != nil {
-		return fmt.Errorf("expected a bundle that no other contend receive writes to, but %s cannot be locked: %w; end the other, or name another directory", f.dir, cause(err))
+		return fmt.Errorf("expected a bundle that no other contend receive writes to, but %s cannot be locked: %w; end the other, or name another directory", f.dir, secret.WithoutPath(err))
 	}
 	f.lock = lock
 	return nil
@@ -197,7 +198,7 @@ func (f *folder) writePart(data []byte) (name string, err error) {
 	name = fmt.Sprintf("%s%d", partPrefix, f.parts.Add(1))
 	if err = f.root.WriteFile(name, data, 0o600); err != nil {
 		f.root.Remove(name)
-		return "", cause(err)
+		return "", secret.WithoutPath(err)
 	}
 	return name, nil
 }
@@ -206,7 +207,7 @@ func (f *folder) writePart(data []byte) (name string, err error) {
 // next ms that is free.
 func (f *folder) keep(part, of, kind string, at time.Time) (name string, err error) {
 	if err := f.root.MkdirAll(path.Join(profilesDir, of), 0o700); err != nil {
-		return "", cause(err)
+		return "", secret.WithoutPath(err)
 	}
 	for {
 		name = fileName(of, kind, at)
@@ -216,10 +217,10 @@ func (f *folder) keep(part, of, kind string, at time.Time) (name string, err err
 		at = at.Add(time.Millisecond)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return "", cause(err)
+		return "", secret.WithoutPath(err)
 	}
 	if err := f.root.Rename(part, name); err != nil {
-		return "", cause(err)
+		return "", secret.WithoutPath(err)
 	}
 	return name, nil
 }
@@ -265,21 +266,10 @@ func (f *folder) writeManifest(age time.Duration, processes map[string]*process)
 	}
 	if err := f.root.Rename(part, capture.ManifestFile); err != nil {
 		f.root.Remove(part)
-		return cause(err)
+		return secret.WithoutPath(err)
 	}
 	return nil
 }
 
 // path is a profile's on the disk.
 func (f *folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
-
-// cause is an error without the path, which a client has no business to know.
-func cause(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
-	}
-	if e, ok := errors.AsType[*os.LinkError](err); ok {
-		return e.Err
-	}
-	return err
-}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/contend/contend/ingest"
+	"github.com/contend/contend/ingest/secret"
 	"github.com/contend/contend/ingest/stacks"
 	"github.com/contend/contend/ingest/waits"
 )
@@ -150,7 +151,7 @@ func (r *Receiver) readInto(b *ingest.Bundle, k *kept) error {
 	if f := r.window.bundle; f != nil {
 		var err error
 		if data, err = f.read(k.name); err != nil {
-			return cause(err)
+			return secret.WithoutPath(err)
 		}
 		name, dir = f.path(k.name), f.dir
 	}

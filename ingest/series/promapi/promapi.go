@@ -108,21 +108,14 @@ const retryPause = 500 * time.Millisecond
 //
 // Redirects are followed on the same host only: see secret.OnSameHost.
 func New(baseURL string, client *http.Client, opt Options) (*API, error) {
-	const want = "expected a server's URL such as http://prometheus:9090"
-	u, err := url.Parse(baseURL)
-	switch {
-	case !strings.Contains(baseURL, "://"):
-		return nil, errors.New(want + ", saw one without http:// or https://")
-	case err != nil: // not shown: it quotes the URL
-		return nil, errors.New(want + ", saw one that cannot be read; a password's special characters are written as %XX")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("%s, saw %s://", want, u.Scheme)
-	case u.Hostname() == "":
-		return nil, errors.New(want + ", saw one without a host")
+	const example = "http://prometheus:9090"
+	u, err := secret.ServerURL(baseURL, example)
+	if err != nil {
+		return nil, err
 	}
 	base := &url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, RawQuery: u.RawQuery}
 	if base.Path, err = url.PathUnescape(trimPath(u.EscapedPath())); err != nil {
-		return nil, errors.New(want + ", saw one with a path that cannot be read")
+		return nil, fmt.Errorf("expected a server's URL such as %s, saw one with a path that cannot be read", example)
 	}
 	base.RawPath = trimPath(u.EscapedPath())
 	if client == nil {
