@@ -223,10 +223,15 @@ func (l *LockOverTime) counts(c *Crowd) bool {
 }
 
 // Waiting is how many wait in a view, in the measure of Crowd.N, and their contentions.
-func (l *LockOverTime) Waiting(v *View) (n float64, events int64) {
+func (l *LockOverTime) Waiting(v *View) (n float64, events int64) { return l.waits(v, true) }
+
+// Readers is the same of those who wait to read at a read-write lock.
+func (l *LockOverTime) Readers(v *View) (n float64, events int64) { return l.waits(v, false) }
+
+func (l *LockOverTime) waits(v *View, counted bool) (n float64, events int64) {
 	if m := l.in[v]; m != nil {
 		for _, c := range m.Waiters {
-			if l.counts(c) {
+			if l.counts(c) == counted {
 				n, events = n+c.N, addEvents(events, c.Events)
 			}
 		}

@@ -257,6 +257,34 @@ func TestGood(t *testing.T) {
 	}
 }
 
+// A level at which too little was seen costs the others nothing, whichever it is
+// but today's, and however it is read.
+func TestIdleLevel(t *testing.T) {
+	half := good
+	half.Acquisitions, half.Contentions, half.Delay, half.Inside, half.Changes = 3000, 750, 2500*time.Millisecond, 150, 225
+	idle := good
+	idle.Acquisitions, idle.Contentions, idle.Delay, idle.Snapshots, idle.Inside, idle.Changes = 600, 30, 60*time.Millisecond, 20, 1, 2
+	byQueue := func(w Window) Window {
+		w = waitsOnly(w)
+		w.Load, w.Acquisitions = w.Acquisitions, 0
+		return w
+	}
+	for name, of := range map[string]func(Window) Window{"all": func(w Window) Window { return w }, "share": waitsOnly, "queue": byQueue} {
+		two := Levels(of(half), of(good))
+		if two.Refused != "" {
+			t.Fatalf("%s: two levels: %s", name, two.Refused)
+		}
+		for _, windows := range [][]Window{{of(idle), of(half), of(good)}, {of(half), of(idle), of(good)}} {
+			if f := Levels(windows...); f.Refused != two.Refused || f.Saturates != two.Saturates {
+				t.Errorf("%s: with an idle level %+v, want %+v", name, f, two)
+			}
+		}
+		if f := Levels(of(half), of(good), of(idle)); !strings.HasPrefix(f.Refused, "level 3 of 3: expected ") {
+			t.Errorf("%s: today is idle: %+v", name, f)
+		}
+	}
+}
+
 func TestCombine(t *testing.T) {
 	number := func(r Reading, at float64, c Confidence) Forecast {
 		return Forecast{Reading: r, Confidence: c, Saturates: Range{at / 1.1, at, at * 1.1}, Utilisation: Range{0.9 / at, 1 / at, min(1, 1.1/at)}}

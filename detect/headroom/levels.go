@@ -26,8 +26,8 @@ const (
 )
 
 // Levels is the reading from two or more loads, the last being today's. It
-// uses snapshots where all windows have enough, else contended shares, else
-// the mean queue. Waits at two loads tell that something bends, but not
+// uses snapshots where two windows or more have enough, else contended shares, else
+// the mean queue; windows with too little for that are left out. Waits at two loads tell that something bends, but not
 // whether it is arrivals or holds: what it was taken for is in Assumes.
 func Levels(windows ...Window) Forecast {
 	lo, hi := math.Inf(1), 0.0
@@ -62,14 +62,38 @@ func Levels(windows ...Window) Forecast {
 	return f
 }
 
+// readable are the windows in which a reading sees enough, today's among them. One
+// that shows too little costs no other; why is said where what is left is no levels.
+func readable(windows []Window, unread func(*Window) string) (out []Window, why string) {
+	lo, hi := math.Inf(1), 0.0
+	for i := range windows {
+		w := &windows[i]
+		if no := unread(w); no != "" {
+			no = fmt.Sprintf("level %d of %d: %s", i+1, len(windows), no)
+			if i == len(windows)-1 {
+				return nil, no
+			}
+			why = cmp.Or(why, no)
+			continue
+		}
+		out = append(out, *w)
+		lo, hi = min(lo, w.load()), max(hi, w.load())
+	}
+	if hi < minRatio*lo {
+		return nil, why
+	}
+	return out, ""
+}
+
 func directLevels(windows []Window) Forecast {
-	ps, why := points(windows, func(w *Window) (float64, float64, string) {
-		f := Direct(*w)
-		return f.Utilisation.At, math.Log(f.Utilisation.High/f.Utilisation.Low) / 4, f.Refused // two errors to either side
-	})
+	windows, why := readable(windows, func(w *Window) string { return Direct(*w).Refused })
 	if why != "" {
 		return refuse(ByLevels, "%s", why)
 	}
+	ps := points(windows, func(w *Window) (u, err float64) {
+		f := Direct(*w)
+		return f.Utilisation.At, math.Log(f.Utilisation.High/f.Utilisation.Low) / 4 // two errors to either side
+	})
 	c := follow(ps, true)
 	return Forecast{
 		Reading:     ByLevels,
@@ -82,12 +106,11 @@ func directLevels(windows []Window) Forecast {
 }
 
 func shareLevels(windows []Window) Forecast {
-	ps, why := points(windows, func(w *Window) (float64, float64, string) {
-		return min(1, w.share()), w.shareError(), w.shareless()
-	})
+	windows, why := readable(windows, (*Window).shareless)
 	if why != "" {
 		return refuse(ByLevels, "%s", why)
 	}
+	ps := points(windows, func(w *Window) (u, err float64) { return min(1, w.share()), w.shareError() })
 	c := follow(ps, false)
 	today := &windows[len(windows)-1]
 	f := Forecast{Reading: ByLevels, Confidence: Medium, Saturates: extrapolate(ps, false), Assumes: []string{assumesAll, c.meaning()}}
@@ -103,18 +126,18 @@ func shareLevels(windows []Window) Forecast {
 }
 
 func queueLevels(windows []Window) Forecast {
-	apparent := func(v float64) ([]point, string) {
-		return points(windows, func(w *Window) (float64, float64, string) {
-			lq := w.queue()
-			u, r := utilisation(lq, v), w.queueError(utilisation(lq, exponentialHolds))
-			return u, math.Log(utilisation(lq*math.Exp(r), v)/utilisation(lq*math.Exp(-r), v)) / 2, w.few()
-		})
-	}
-	fixed, why := apparent(fixedHolds)
+	windows, why := readable(windows, (*Window).few)
 	if why != "" {
 		return refuse(ByLevels, "%s", why)
 	}
-	exponential, _ := apparent(exponentialHolds)
+	apparent := func(v float64) []point {
+		return points(windows, func(w *Window) (u, err float64) {
+			lq := w.queue()
+			r := w.queueError(utilisation(lq, exponentialHolds))
+			return utilisation(lq, v), math.Log(utilisation(lq*math.Exp(r), v)/utilisation(lq*math.Exp(-r), v)) / 2
+		})
+	}
+	fixed, exponential := apparent(fixedHolds), apparent(exponentialHolds)
 	c := follow(exponential, false)
 	early, late := extrapolate(fixed, false), extrapolate(exponential, false)
 	if c.steep+2*c.steepErr < 1 {
@@ -122,13 +145,11 @@ func queueLevels(windows []Window) Forecast {
 		// V is the one that makes u proportional to load, or arrivals come in bursts.
 		v := maxUnequal
 		for ; v > 1; v-- {
-			less, _ := apparent(float64(v - 1))
-			if follow(less, false).steep < 1 {
+			if follow(apparent(float64(v-1)), false).steep < 1 {
 				break
 			}
 		}
-		unequal, _ := apparent(float64(v))
-		early, late = late, extrapolate(unequal, false)
+		early, late = late, extrapolate(apparent(float64(v)), false)
 	}
 	f := c.near(Forecast{
 		Reading:    ByLevels,
@@ -157,18 +178,15 @@ type point struct {
 	err  float64 // standard error of ln u
 }
 
-// points are what read sees in windows, or why it sees nothing in one.
-func points(windows []Window, read func(*Window) (u, err float64, why string)) ([]point, string) {
+// points are what read sees in windows.
+func points(windows []Window, read func(*Window) (u, err float64)) []point {
 	today := windows[len(windows)-1].load()
 	out := make([]point, len(windows))
 	for i := range windows {
-		u, err, why := read(&windows[i])
-		if why != "" {
-			return nil, fmt.Sprintf("level %d of %d: %s", i+1, len(windows), why)
-		}
+		u, err := read(&windows[i])
 		out[i] = point{windows[i].load() / today, u, err}
 	}
-	return out, ""
+	return out
 }
 
 // A curve is u(x) = a·x^p + b·x^q, x the load.

@@ -34,6 +34,11 @@ const (
 	// least: behind the most regular arrivals in use, of 20 tasks in turn, a
 	// twentieth and more. Below that, the lock is let go long before its function ends.
 	shortWaits = 0.02
+	// fewReaders is the part of the writers' waits at a read-write lock that readers' may
+	// be. When it is full, readers who came meanwhile have a turn between two writers: with
+	// one for every tenth writer, who reads for no longer than five writers write,
+	// it is full at two thirds of what the writers alone would fill, or later.
+	fewReaders = 0.1
 )
 
 func ofProfiles(p *detect.Pass) error {
@@ -190,12 +195,44 @@ func (s *site) assess() (detect.Finding, bool, string) {
 	} else if today.Load > 0 && f.Holding == 0 {
 		f.Holding = time.Duration(f.Utilisation.At / today.Load * float64(time.Second))
 	}
+	if why := s.readers(&f); why != "" {
+		f = headroom.Forecast{Refused: why}
+	}
 	out, ok, why := assess(f, &s.pass.Options)
 	if !ok {
 		return none, false, why
 	}
 	s.describe(&out, &counted)
 	return out, true, ""
+}
+
+// readers says why a forecast of the writers' side is none of a read-write lock, ""
+// where hardly anybody waits to read. What readers take from writers grows with
+// the load, and neither waits nor snapshots at less of it tell how much that will be.
+func (s *site) readers(f *headroom.Forecast) string {
+	if !s.lock.Shared || f.Refused != "" {
+		return ""
+	}
+	read, written := 0.0, 0.0
+	if len(s.spells) > 0 {
+		for _, sp := range s.spells {
+			_, r := s.lock.Readers(sp.View)
+			_, w := s.lock.Waiting(sp.View)
+			read, written = read+float64(r), written+float64(w)
+		}
+	} else {
+		for _, m := range s.moments {
+			r, _ := s.lock.Readers(m)
+			w, _ := s.lock.Waiting(m)
+			read, written = read+r, written+w
+		}
+	}
+	if read <= fewReaders*written {
+		return ""
+	}
+	u := f.Utilisation
+	return fmt.Sprintf("writers alone have this read-write lock for %.2g to %.2g of the time, but %s readers waited for it beside %s writers, and what time they take from writers grows with the load",
+		u.Low, u.High, detect.Thousands(read), detect.Thousands(written))
 }
 
 // byLoad puts spells together that are of about one load, today's last. Where
