@@ -14,14 +14,16 @@ import (
 type application struct {
 	kept      [][]byte // what grow has taken, and nobody gives back
 	cache     *cache
+	store     store
 	transfers transfers
 	leaks     atomic.Int64  // requests since leaks began
 	never     chan struct{} // nothing is ever sent
 	rounds    int           // of compute in a millisecond
 }
 
-func newApplication() *application {
+func newApplication(lock Lock) *application {
 	return &application{
+		store:     store{lock: lock},
 		cache:     &cache{entries: map[string]string{"design": "v1"}},
 		transfers: transfers{from: make(chan struct{}), to: make(chan struct{})},
 		never:     make(chan struct{}),
@@ -38,6 +40,7 @@ func (a *application) work(f Faults) {
 		a.transfers.transfer()
 	}
 	a.cache.get("design", f.CacheHold)
+	a.store.order()
 	if f.Garbage > 0 {
 		churn(f.Garbage)
 	}

@@ -18,6 +18,7 @@ type Config struct {
 	Upstream    string           // URL of a real upstream; "": a timer stands for it
 	Hold        int              // bytes held, and touched, for each request in progress and each open connection, as buffers are
 	Pyroscope   string           // URL of a Pyroscope server that the process pushes its profiles to; "": none
+	Lock        Lock             // of the store, which each API call takes
 	Streams     bool             // serve /stream: server-sent events on long-lived connections
 	Faults      Faults           // in force from the start
 }
@@ -47,6 +48,9 @@ const (
 func (c Config) check() error {
 	if c.Loops < 0 || c.Admission < 0 || c.Pool < 0 || c.Hold < 0 {
 		return fmt.Errorf("expected loops, admission, pool and hold of 0 or more, saw %d, %d, %d and %d", c.Loops, c.Admission, c.Pool, c.Hold)
+	}
+	if err := c.Lock.check(); err != nil {
+		return err
 	}
 	return c.Faults.check()
 }

@@ -64,7 +64,7 @@ func TestFaultsTakeTheirTime(t *testing.T) {
 				if faults.Query == 0 {
 					faults.Query = defaultQuery
 				}
-				g := &gateway{app: newApplication()}
+				g := &gateway{app: newApplication(Lock{})}
 				g.faults.Store(&faults)
 				if test.pool > 0 {
 					g.db = openDatabase(test.pool, func() time.Duration { return g.faults.Load().Query })
@@ -181,7 +181,7 @@ func locked(c <-chan struct{}) bool {
 
 func TestLeak(t *testing.T) {
 	t.Parallel()
-	app := newApplication()
+	app := newApplication(Lock{})
 	before := stacks("[chan receive", "gateway.(*application).audit(")
 	for range 39 {
 		app.work(Faults{Leak: true})
@@ -196,7 +196,7 @@ func TestGrow(t *testing.T) {
 	t.Parallel()
 	const perSecond = 64 << 20
 	var before, after runtime.MemStats
-	app := newApplication()
+	app := newApplication(Lock{})
 	runtime.ReadMemStats(&before)
 	synctest.Test(t, func(t *testing.T) {
 		stop := make(chan struct{})

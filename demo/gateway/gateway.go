@@ -74,7 +74,7 @@ func newGateway(ctx context.Context, cfg Config) (*gateway, error) {
 	g := &gateway{
 		cfg:      cfg,
 		buffers:  newBuffers(cfg.Hold),
-		app:      newApplication(),
+		app:      newApplication(cfg.Lock),
 		registry: prometheus.NewRegistry(),
 		filters:  prometheus.NewRegistry(),
 		metrics:  newRequestMetrics(),

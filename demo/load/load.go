@@ -1,6 +1,6 @@
-// Package load drives an HTTP service with an open loop: calls arrive as a
-// Poisson process whether or not earlier ones were answered, as they do from
-// clients that do not know of each other, and latency is counted from the moment
+// Package load drives an HTTP service with an open loop: calls arrive whether or
+// not earlier ones were answered, as a Poisson process unless Config.Gap says
+// otherwise, as they do from clients that do not know of each other, and latency is counted from the moment
 // a call should have started. A generator that waits for answers would slow down
 // together with the service and hide the queue it is meant to show.
 //
@@ -45,6 +45,7 @@ type Config struct {
 	URL         string        // of the API calls; streams are at its path /stream
 	Phases      []Phase       // one after the other; the run ends with the last
 	Seed        uint64        // of arrivals and visitors
+	Gap         Gap           // between arrivals; nil: Random
 	Timeout     time.Duration // of a call: from its intended start to the whole of its answer; of a further attempt: from its start
 	Attempts    int           // most attempts of a call, made at once after a failure; 0 is 1
 	MaxInFlight int           // calls in progress, and apart from them visitors that wait; an arrival above it is dropped and counted
@@ -207,7 +208,10 @@ func (g *Generator) Wait() Report {
 // arrivals makes the calls that the phases ask for.
 func (g *Generator) arrivals() {
 	random := rand.New(rand.NewPCG(g.cfg.Seed, 0))
-	s := schedule{phases: g.cfg.Phases, random: random}
+	s := schedule{phases: g.cfg.Phases, random: random, gap: g.cfg.Gap}
+	if s.gap == nil {
+		s.gap = Random
+	}
 	for {
 		at, more := s.next()
 		due := g.begin.Add(at)

@@ -46,10 +46,39 @@ func expected(phases []Phase) (float64, error) {
 	return calls, nil
 }
 
-// schedule draws arrivals of a Poisson process whose rate follows the phases.
+// Gap draws how many calls are expected until the next one arrives: 1 on average.
+type Gap func(*rand.Rand) float64
+
+// Random arrivals are those of clients that do not know of each other: a Poisson process.
+func Random(r *rand.Rand) float64 { return r.ExpFloat64() }
+
+// Dealt are the arrivals at one of so many tasks to which a balancer deals out
+// random arrivals in turn.
+func Dealt(tasks int) Gap {
+	return func(r *rand.Rand) float64 {
+		sum := 0.0
+		for range tasks {
+			sum += r.ExpFloat64()
+		}
+		return sum / float64(tasks)
+	}
+}
+
+// Batches arrive at random, all calls of one at once. Their sizes are geometric.
+func Batches(mean float64) Gap {
+	return func(r *rand.Rand) float64 {
+		if r.Float64() >= 1/mean {
+			return 0
+		}
+		return mean * r.ExpFloat64()
+	}
+}
+
+// schedule draws arrivals whose rate follows the phases.
 type schedule struct {
 	phases []Phase
 	random *rand.Rand
+	gap    Gap
 	phase  int     // of the last arrival
 	offset float64 // of the last arrival, in seconds since its phase began
 	passed float64 // seconds of all earlier phases
@@ -58,10 +87,10 @@ type schedule struct {
 // next is when the next call arrives, in time since the first phase began. It is
 // false, and the time that of the end, when none arrives any more.
 func (s *schedule) next() (time.Duration, bool) {
-	// The number of calls expected until the next arrival is exponentially
-	// distributed whatever the rate does: a Poisson process on another clock
+	// The number of calls expected until the next arrival is distributed alike
+	// whatever the rate does: a process of one rate on another clock
 	// (Lewis and Shedler 1979, inversion of the cumulative rate).
-	mass := s.random.ExpFloat64()
+	mass := s.gap(s.random)
 	for ; s.phase < len(s.phases); s.phase, s.offset = s.phase+1, 0 {
 		p := s.phases[s.phase]
 		slope := (p.To - p.From) / p.For.Seconds()

@@ -50,7 +50,7 @@ func TestScheduleInverts(t *testing.T) {
 		}
 		return calls
 	}
-	s := schedule{phases: phases, random: rand.New(rand.NewPCG(7, 0))}
+	s := schedule{phases: phases, random: rand.New(rand.NewPCG(7, 0)), gap: Random}
 	random := rand.New(rand.NewPCG(7, 0))
 	n, mass := 0, random.ExpFloat64()
 	for ; ; n++ {
@@ -73,7 +73,7 @@ func TestScheduleInverts(t *testing.T) {
 
 func TestScheduleOfNothing(t *testing.T) {
 	t.Parallel()
-	s := schedule{phases: Constant(0, time.Second), random: rand.New(rand.NewPCG(1, 0))}
+	s := schedule{phases: Constant(0, time.Second), random: rand.New(rand.NewPCG(1, 0)), gap: Random}
 	if at, more := s.next(); more || at != time.Second {
 		t.Errorf("got %v, %v; want the end", at, more)
 	}
@@ -131,5 +131,50 @@ func TestVisitorsRequest(t *testing.T) {
 		if _, err := v.request(); (err != nil) != (name != "valid") {
 			t.Errorf("%s: error %v", name, err)
 		}
+	}
+}
+
+// Arrivals of all patterns are one a call expected; how regular they are is the
+// variance of the gaps.
+func TestGaps(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name     string
+		gap      Gap
+		variance float64
+	}{
+		{"random", Random, 1},
+		{"dealt to 4", Dealt(4), 1.0 / 4},
+		{"dealt to 8", Dealt(8), 1.0 / 8},
+		{"batches of 4", Batches(4), 2*4 - 1},
+	} {
+		const n = 200_000
+		r := rand.New(rand.NewPCG(3, 0))
+		sum, squares := 0.0, 0.0
+		for range n {
+			x := c.gap(r)
+			sum, squares = sum+x, squares+x*x
+		}
+		mean := sum / n
+		variance := squares/n - mean*mean
+		if math.Abs(mean-1) > 0.02 || math.Abs(variance/c.variance-1) > 0.05 {
+			t.Errorf("%s: gaps of mean %.3f and variance %.3f, want 1 and %v", c.name, mean, variance, c.variance)
+		}
+	}
+}
+
+// The pattern of a run is that of its Config.
+func TestScheduleOfBatches(t *testing.T) {
+	t.Parallel()
+	s := schedule{phases: Constant(1000, 10*time.Second), random: rand.New(rand.NewPCG(5, 0)), gap: Batches(4)}
+	calls, batches, last := 0, 0, time.Duration(-1)
+	for at, more := s.next(); more; at, more = s.next() {
+		if calls++; at != last {
+			batches++
+		}
+		last = at
+	}
+	if size := float64(calls) / float64(batches); math.Abs(size-4) > 0.4 || math.Abs(float64(calls)-10_000) > 1_100 {
+		t.Errorf("%d calls in batches of %.2f, want about 10,000 in batches of 4", calls, size)
 	}
 }
