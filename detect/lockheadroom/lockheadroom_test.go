@@ -189,10 +189,10 @@ func TestNoNumber(t *testing.T) {
 			}
 			return holder
 		})}, []string{"no all-clear: by snapshots, hardly anybody waited"}},
-		"saturated in the profile": {&ingest.Bundle{Waits: window(waiting, 5000, 200*s)}, []string{"ruled out: main.(*store).put: saturated or stuck already: on average 10 wait for it"}},
+		"saturated in the profile": {&ingest.Bundle{Waits: window(waiting, 5000, 200*s)}, []string{"ruled out: main.(*store).put: saturated, stuck, or asked for in bursts: on average 10 wait for it"}},
 		"saturated in the snapshots": {&ingest.Bundle{Snapshots: snapshots(t, 40, func(int) string {
 			return holder + strings.Replace(waiter, "1 ", "40 ", 1)
-		})}, []string{"saturated or stuck already: 40 wait for it"}},
+		})}, []string{"saturated, stuck, or asked for in bursts: 40 wait for it"}},
 		"a snapshot": {&ingest.Bundle{Snapshots: snapshots(t, 1, busy)}, []string{"skipped: a snapshot is a moment"}},
 		"since the process began": {&ingest.Bundle{Waits: []*waits.Profile{cumulative(0, 900)}}, []string{
 			"skipped: a snapshot is a moment, and a profile since the process began has no window"}},
@@ -218,6 +218,35 @@ func TestNoNumber(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// However many wait at times, a lock that snapshots show free at others is not saturated.
+func TestBursts(t *testing.T) {
+	t.Parallel()
+	const n = 61 // in the last one a burst waits
+	crowd := strings.Replace(waiter, "1 ", "20 ", 1)
+	burst := func(i int) string { return strings.ReplaceAll(busy(i), waiter, crowd) }
+	delay := 80 * time.Second // of 20 s: four wait on average
+	waited := []*waits.Profile{contention(t, "block", 20*time.Second, 20*time.Second, waited{waiting, 300, delay})}
+	for name, b := range map[string]*ingest.Bundle{
+		"snapshots":             {Snapshots: snapshots(t, n, burst)},
+		"snapshots and profile": {Snapshots: snapshots(t, n, burst), Waits: waited},
+	} {
+		r := analyse(b, 0)
+		if len(r.Findings) != 1 || r.Findings[0].Reading != "direct" || r.Findings[0].SaturatesAt.Low > 1.67 || r.Findings[0].SaturatesAt.High < 1.67 {
+			t.Errorf("%s: %d findings, want one of 1.67 times\n%s", name, len(r.Findings), reasons(r))
+		}
+	}
+	// Near-misses: somebody is always inside; or nothing shows that nobody is.
+	always := func(i int) string { return strings.ReplaceAll(burst(i), outside, holder) }
+	for want, b := range map[string]*ingest.Bundle{
+		"saturated, stuck, or asked for in bursts: 20 wait for it":           {Snapshots: snapshots(t, n, always)},
+		"saturated, stuck, or asked for in bursts: on average 4 wait for it": {Waits: waited},
+	} {
+		if r := analyse(b, 0); len(r.Findings) > 0 || !strings.Contains(reasons(r), want) {
+			t.Errorf("%d findings, want none and %s in\n%s", len(r.Findings), want, reasons(r))
+		}
 	}
 }
 

@@ -30,6 +30,9 @@ const (
 	// fewSeen is how many snapshots must show both a holder and a waiter, where no
 	// profile counts who waited.
 	fewSeen = 10
+	// full is the share of snapshots with somebody inside from which a lock may be full,
+	// and some snapshots have missed who takes it next.
+	full = 0.95
 	// shortWaits is the part of a holding time that the mean wait behind it is at
 	// least: behind the most regular arrivals in use, of 20 tasks in turn, a
 	// twentieth and more. Below that, the lock is let go long before its function ends.
@@ -139,27 +142,14 @@ func (s *site) assess() (detect.Finding, bool, string) {
 	if len(s.lock.Addresses) > 1 && s.lock.One() == 0 {
 		return none, false, fmt.Sprintf("no number: these are %d locks of one kind, whose waits cannot be told apart", len(s.lock.Addresses))
 	}
-	if n := len(s.moments); n > 0 {
-		if waiting, _ := s.lock.Waiting(s.moments[n-1]); waiting >= pileUp {
-			return none, false, fmt.Sprintf("saturated or stuck already: %s wait for it", detect.Thousands(waiting))
-		}
-		mean := 0.0
-		for _, m := range s.moments {
-			waiting, _ := s.lock.Waiting(m)
-			mean += waiting / float64(n)
-		}
-		if len(s.spells) == 0 && mean >= saturated {
-			return none, false, fmt.Sprintf("saturated or stuck already: on average %s wait for it", detect.Figure(mean))
-		}
+	free := s.free()
+	if waiting := s.crowd(); waiting != "" && !free {
+		return none, false, fmt.Sprintf("saturated, stuck, or asked for in bursts: %s wait for it", waiting)
 	}
 	calm := slices.DeleteFunc(slices.Clone(s.spells), func(sp detect.Spell) bool {
 		waiting, _ := s.lock.Waiting(sp.View)
-		return waiting >= saturated
+		return waiting >= saturated && !(free && sp.End.Equal(s.spells[len(s.spells)-1].End))
 	})
-	if n := len(s.spells); n > 0 && (len(calm) == 0 || calm[len(calm)-1].End.Before(s.spells[n-1].End)) {
-		waiting, _ := s.lock.Waiting(s.spells[n-1].View)
-		return none, false, fmt.Sprintf("saturated or stuck already: on average %s wait for it", detect.Figure(waiting))
-	}
 	var windows []headroom.Window
 	levels := byLoad(calm)
 	for _, level := range levels {
@@ -204,6 +194,47 @@ func (s *site) assess() (detect.Finding, bool, string) {
 	}
 	s.describe(&out, &counted)
 	return out, true, ""
+}
+
+// crowd says how many wait where they are more than a forecast is made from: in the
+// latest snapshot, or on average; "" where they are not.
+func (s *site) crowd() string {
+	if n := len(s.moments); n > 0 {
+		if waiting, _ := s.lock.Waiting(s.moments[n-1]); waiting >= pileUp {
+			return detect.Thousands(waiting)
+		}
+		mean := 0.0
+		for _, m := range s.moments {
+			waiting, _ := s.lock.Waiting(m)
+			mean += waiting / float64(n)
+		}
+		if len(s.spells) == 0 && mean >= saturated {
+			return "on average " + detect.Figure(mean)
+		}
+	}
+	if n := len(s.spells); n > 0 {
+		if waiting, _ := s.lock.Waiting(s.spells[n-1].View); waiting >= saturated {
+			return "on average " + detect.Figure(waiting)
+		}
+	}
+	return ""
+}
+
+// free reports whether today's snapshots show that the lock is free at times, however
+// many wait for it at others: they come in bursts, or a few hold it for long.
+func (s *site) free() bool {
+	moments := s.moments
+	var today []detect.Spell
+	if n := len(s.spells); n > 0 {
+		today = s.spells[n-1:]
+		moments = s.during(today, n > 1)
+	}
+	w := []headroom.Window{s.window(today, moments)}
+	if s.show(w) != "" {
+		return false
+	}
+	f := headroom.Direct(w[0])
+	return f.Refused == "" && f.Utilisation.High < full
 }
 
 // readers says why a forecast of the writers' side is none of a read-write lock, ""
