@@ -28,6 +28,7 @@ var grafanaUnits = map[string]string{
 var about = map[string]series.Signal{
 	"contend:age":              {Meaning: "age of the instance", Unit: "seconds"},
 	"contend:inflight_per_cpu": {Meaning: "requests in flight per busy core"},
+	"contend:load_before":      {Meaning: "load of 50 minutes ago, as a share of the present one", Unit: "share"},
 	"contend:lock_use":         {Meaning: "share of time that the locks are in use, as their mean queue tells", Unit: "share"},
 	"contend:short_lives":      {Meaning: "how often the instance began again soon after it began", Unit: "count"},
 }

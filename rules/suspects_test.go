@@ -27,7 +27,7 @@ func TestSuspects(t *testing.T) {
 	plain, suspects := canonical(t, quarter, rules.Options{Plain: true}), canonical(t, quarter, rules.Options{})
 	at := time.Unix(1_800_000_000, 0)
 	held := map[string]int{}
-	for seed := range uint64(4) {
+	for seed := range uint64(6) {
 		want := conditions(t, plain, anything(seed, at), at)
 		got := conditions(t, suspects, anything(seed, at), at)
 		for key, value := range want {
@@ -96,8 +96,8 @@ func anything(seed uint64, at time.Time) *memory.Store {
 	}
 	// What chance does not come to: a lock that nears its end as the load grows by half, and one beside it that does not.
 	for instance, chosen := range map[string]map[string][2]float64{
-		"full":  {"contend:lock_use": {0.3, 0.7}, "contend:lock_wait": {0.12, 1.6}, "contend:completions": {100, 150}},
-		"spare": {"contend:lock_use": {0.3, 0.4}, "contend:lock_wait": {0.12, 0.27}, "contend:completions": {100, 150}},
+		"full":  {"contend:lock_use": {0.3, 0.7}, "contend:lock_wait": {0.12, 1.6}, "contend:load_before": {1, 0.67}, "contend:completions": {100, 150}},
+		"spare": {"contend:lock_use": {0.3, 0.4}, "contend:lock_wait": {0.12, 0.27}, "contend:load_before": {1, 0.67}, "contend:completions": {100, 150}},
 	} {
 		for name, values := range chosen {
 			var ts []int64

@@ -36,12 +36,13 @@ var Detector = &detect.Detector{
 		// today's (Pollaczek and Khinchine, as in package headroom), so that Q has grown by more than
 		// r⁻² (N-r)/(N-1) where ρ is above 1/N. Those of many locks with much to spare
 		// grow by r⁻², those of bursts by less.
-		Expr: `contend:lock_use + ({{expect=3}} - 1) * (contend:lock_use - contend:lock_use offset {{50m}})
-  / (1 - avg_over_time(contend:completions[{{10m}}] offset {{50m}}) / avg_over_time(contend:completions[{{10m}}]) > 0.2 < 0.8) > 1
-and contend:lock_use > {{use=0.25}} and contend:lock_use < 0.8
+		//
+		// The load has comparisons of its own: locks in use are many, those whose load rose are few, and
+		// rules look at the rest of a condition for the instances alone of which the cheap parts hold.
+		Expr: `contend:lock_use + ({{expect=3}} - 1) * (contend:lock_use - contend:lock_use offset {{50m}}) / (1 - contend:load_before) > 1
+and contend:lock_use > {{use=0.25}} and contend:lock_use < 0.8 and contend:load_before > 0.2 and contend:load_before < 0.8
 and avg_over_time(contend:lock_wait[{{10m}}]) > avg_over_time(contend:lock_wait[{{10m}}] offset {{50m}})
-  * (avg_over_time(contend:completions[{{10m}}]) / avg_over_time(contend:completions[{{10m}}] offset {{50m}})) ^ 2
-  * ({{expect=3}} - avg_over_time(contend:completions[{{10m}}] offset {{50m}}) / avg_over_time(contend:completions[{{10m}}])) / ({{expect=3}} - 1)`,
+  / contend:load_before ^ 2 * ({{expect=3}} - contend:load_before) / ({{expect=3}} - 1)`,
 		// Who is held up by a CPU holds locks for longer.
 		Unless:     []detect.LookAlike{detect.AtCPULimit, detect.Throttled},
 		For:        "10m",

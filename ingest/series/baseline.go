@@ -62,6 +62,8 @@ var withBaseline = [...]string{
 //     of the waiting: what it is for the mean queue Lq of ten minutes with random arrivals and
 //     exponential holds, Lq = ρ²/(1-ρ) solved for ρ (M/M/1; package headroom). No more than a
 //     scale on which one lock's use grows in step with the load.
+//   - contend:load_before: the load of 50 minutes ago as a share of the present one, by the
+//     requests that finished in ten minutes.
 //   - contend:age: seconds since the instance began.
 //   - contend:short_lives: how often it began again soon after it began, by its age
 //     falling, since a clock that is set moves the time of its start without a restart; an
@@ -80,6 +82,7 @@ func Records() []Record {
 	out := []Record{
 		{Name: "contend:age", Expr: "time() - contend:start_time"},
 		{Name: "contend:lock_use", Expr: "2 / (1 + sqrt(1 + 4 / avg_over_time(contend:lock_wait[{{10m}}])))"},
+		{Name: "contend:load_before", phase: 2, Expr: "avg_over_time(contend:completions[{{10m}}] offset {{50m}}) / avg_over_time(contend:completions[{{10m}}])"},
 		{Name: "contend:inflight_per_cpu", phase: 1, Expr: "contend:inflight / clamp_min(contend:cpu, 0.05) unless contend:age < {{s:4x,1m}}"},
 		{Name: "contend:cpu_use", phase: 1, Expr: "contend:cpu / contend:cpu_limit"},
 		{Name: "contend:arrivals:sum", phase: 1, Sum: true, Expr: "sum by (job) (contend:arrivals)"},
