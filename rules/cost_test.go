@@ -6,14 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,15 +21,9 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 
-	"github.com/contend/contend/detect/all"
 	"github.com/contend/contend/ingest/series"
-	"github.com/contend/contend/ingest/series/memory"
 	"github.com/contend/contend/rules"
-)
-
-const (
-	costInstances = 1000
-	costJobs      = 20
+	"github.com/contend/contend/rules/rulestest"
 )
 
 // BenchmarkCost measures what an evaluation of the generated group costs a real
@@ -48,15 +40,15 @@ func BenchmarkCost(b *testing.B) {
 		group *rules.Group
 		sick  bool
 	}{
-		{"for this server", f.group(b, f.raw), false},
+		{"for this server", f.group(b, f.Raw), false},
 		{"for any server", f.group(b, nil), false},
-		{"for this server, all sick", f.group(b, f.raw), true},
+		{"for this server, all sick", f.group(b, f.Raw), true},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			if c.sick {
-				f.sick = f.now
+				f.Sick = f.Now
 			} else {
-				f.sick = time.Time{}
+				f.Sick = time.Time{}
 			}
 			f.load(b, c.group)
 			var clock, cpu float64
@@ -68,7 +60,7 @@ func BenchmarkCost(b *testing.B) {
 			b.ReportMetric(0, "ns/op") // most of it is the wait for the next evaluation
 			b.ReportMetric(1e3*clock/n, "ms/evaluation")
 			b.ReportMetric(1e3*cpu/n, "cpu-ms/evaluation")
-			b.ReportMetric(1e6*cpu/n/costInstances, "cpu-µs/instance")
+			b.ReportMetric(1e6*cpu/n/rulestest.Instances, "cpu-µs/instance")
 			f.logCosts(b)
 		})
 	}
@@ -76,47 +68,29 @@ func BenchmarkCost(b *testing.B) {
 
 // fleet is a server and what it is given.
 type fleet struct {
+	*rulestest.Fleet
 	server, file string
-	start, now   time.Time // of the first and of the last samples
-	sick         time.Time // since when all instances are; zero is not at all
-	raw          *memory.Store
 }
 
 // newFleet starts a server and fills it.
 func newFleet(b *testing.B) *fleet {
-	const history = 70 * time.Minute
-	now := time.Now().Truncate(quarter.Interval)
-	f := &fleet{start: now.Add(-history - 5*time.Minute), now: now, raw: memory.New()}
-	for at := f.start; !at.After(now); at = at.Add(quarter.Interval) {
-		for _, s := range f.instance(at) {
-			f.raw.Append(s.labels, []int64{at.UnixMilli()}, []float64{s.value})
-		}
-	}
-	canon, err := series.Collect(b.Context(), f.raw, series.CollectOptions{Interval: quarter.Interval, Start: now.Add(-time.Minute), End: now, History: history})
+	f := &fleet{Fleet: rulestest.New(time.Now().Truncate(rulestest.Interval))}
+	columns, err := f.Columns(b.Context())
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := series.AddRecords(b.Context(), canon.Store, quarter, now.Add(-history), now.Add(-time.Minute), now); err != nil {
-		b.Fatal(err)
-	}
 	f.serve(b)
-	columns := slices.Concat(f.raw.All(), canon.Store.All())
-	for _, r := range f.group(b, f.raw).Rules {
-		if of, ok := strings.CutSuffix(r.Record, ":sampled"); ok {
-			columns = append(columns, sampled(canon.Store.Columns(of)[0], r.Record))
-		}
-	}
 	const slice = 10 * time.Minute // the server takes no sample that is an hour older than its newest
-	for from := f.start; !from.After(now); from = from.Add(slice) {
+	for from := f.Start; !from.After(f.Now); from = from.Add(slice) {
 		var of []prompb.TimeSeries
 		for _, c := range columns {
 			first, _ := slices.BinarySearch(c.T, from.UnixMilli())
 			end, _ := slices.BinarySearch(c.T, from.Add(slice).UnixMilli())
 			one := prompb.TimeSeries{Labels: labelsOf(c.Labels)}
-			for i := first; i < end && c.T[i] <= now.UnixMilli(); i++ { // a stale marker may come after it
+			for i := first; i < end && c.T[i] <= f.Now.UnixMilli(); i++ { // a stale marker may come after it
 				one.Samples = append(one.Samples, prompb.Sample{Timestamp: c.T[i], Value: c.V[i]})
 			}
-			if len(one.Samples) > 0 && c.Labels.Has(model.InstanceLabel) {
+			if len(one.Samples) > 0 {
 				of = append(of, one)
 			}
 		}
@@ -125,81 +99,16 @@ func newFleet(b *testing.B) *fleet {
 	return f
 }
 
-// sampled has the samples of a series that its rule would have left over of it.
-func sampled(c memory.Column, name string) memory.Column {
-	out := memory.Column{Labels: labels.NewBuilder(c.Labels).Set(model.MetricNameLabel, name).Labels()}
-	for i, t := range c.T {
-		if t%(2*time.Minute).Milliseconds() < quarter.Interval.Milliseconds() {
-			out.T, out.V = append(out.T, t), append(out.V, c.V[i])
-		}
-	}
-	return out
-}
-
 func labelsOf(l labels.Labels) (out []prompb.Label) {
 	l.Range(func(l labels.Label) { out = append(out, prompb.Label{Name: l.Name, Value: l.Value}) })
-	return out
-}
-
-// sample is one of an instance's.
-type sample struct {
-	labels labels.Labels
-	value  float64
-}
-
-// instance is what a service exports that uses client_golang: 30 series. Since it is
-// sick, requests wait for a lock, a pool and a dependency, and the CPU idles.
-func (f *fleet) instance(at time.Time) []sample {
-	var out []sample
-	add := func(value float64, name string, pairs ...string) {
-		out = append(out, sample{labels.FromStrings(append(pairs, model.MetricNameLabel, name, model.JobLabel, "api", model.InstanceLabel, "api:8080")...), value})
-	}
-	t, ill := at.Sub(f.start).Seconds(), 0.0
-	if !f.sick.IsZero() {
-		ill = max(at.Sub(f.sick).Seconds(), 0)
-	}
-	level := func(well, sick float64) float64 {
-		if ill > 0 {
-			return sick
-		}
-		return well * (1 + 0.2*math.Sin(t/40))
-	}
-	// A rate, integrated.
-	total := func(well, sick float64) float64 { return well*(t-ill+8*(1-math.Cos((t-ill)/40))) + sick*ill }
-	add(1, "up")
-	add(math.Round(level(6, 400)), "http_requests_in_flight")
-	for _, handler := range []string{"/a", "/b", "/healthz"} {
-		for code, share := range map[string]float64{"200": 1, "500": 0.001} {
-			if handler == "/healthz" && code == "500" {
-				continue
-			}
-			with := []string{"handler", handler, "code", code}
-			add(total(50*share, 20*share), "http_requests_total", with...)
-			add(total(50*share, 20*share), "http_request_duration_seconds_count", with...)
-			add(total(1.5*share, 100*share), "http_request_duration_seconds_sum", with...)
-		}
-	}
-	add(total(0.5, 0.2), "process_cpu_seconds_total")
-	add(2, "go_sched_gomaxprocs_threads")
-	add(total(0.1, 0.1), "go_sched_latencies_seconds_sum")
-	add(total(0.1, 200), "go_sync_mutex_wait_total_seconds_total")
-	add(total(0.1, 100), "go_sql_wait_duration_seconds_total", "db_name", "x")
-	add(level(5, 20), "go_sql_in_use_connections", "db_name", "x")
-	add(20, "go_sql_max_open_connections", "db_name", "x")
-	add(total(100, 10), "http_client_request_duration_seconds_count")
-	add(total(2, 100), "http_client_request_duration_seconds_sum")
-	add(level(2e8, 4e8), "process_resident_memory_bytes")
-	add(float64(f.start.Unix()-86400), "process_start_time_seconds")
-	add(math.Round(level(50, 450)), "process_open_fds")
-	add(math.Round(level(60, 900)), "go_goroutines")
 	return out
 }
 
 // write sends one instance's series as those of all.
 func (f *fleet) write(b *testing.B, one []prompb.TimeSeries) {
 	b.Helper()
-	for n := range costInstances {
-		job, instance := fmt.Sprintf("api%d", n%costJobs), fmt.Sprintf("10.0.%d.%d:8080", n/250, n%250)
+	for n := range rulestest.Instances {
+		job, instance := rulestest.Name(n)
 		for _, s := range one {
 			for i := range s.Labels {
 				switch s.Labels[i].Name {
@@ -232,11 +141,11 @@ func (f *fleet) send(b *testing.B, request *prompb.WriteRequest) {
 
 // push gives the server the samples of all scrapes until now.
 func (f *fleet) push(b *testing.B) {
-	for f.now.Add(quarter.Interval).Before(time.Now()) {
-		f.now = f.now.Add(quarter.Interval)
+	for f.Now.Add(rulestest.Interval).Before(time.Now()) {
+		f.Now = f.Now.Add(rulestest.Interval)
 		var one []prompb.TimeSeries
-		for _, s := range f.instance(f.now) {
-			one = append(one, prompb.TimeSeries{Labels: labelsOf(s.labels), Samples: []prompb.Sample{{Timestamp: f.now.UnixMilli(), Value: s.value}}})
+		for _, s := range f.Samples(f.Now) {
+			one = append(one, prompb.TimeSeries{Labels: labelsOf(s.Labels), Samples: []prompb.Sample{{Timestamp: f.Now.UnixMilli(), Value: s.Value}}})
 		}
 		f.write(b, one)
 	}
@@ -304,11 +213,7 @@ func (f *fleet) until(b *testing.B, what string, done func() bool) {
 
 // group are the rules for what src has; nil is no server in particular.
 func (f *fleet) group(b *testing.B, src series.Source) *rules.Group {
-	stage, err := series.StageOne(b.Context(), src, series.CollectOptions{Interval: quarter.Interval, Start: f.now.Add(-time.Hour), End: f.now})
-	if err != nil {
-		b.Fatal(err)
-	}
-	g, err := rules.Generate(all.Detectors(), stage, rules.Options{})
+	g, err := f.Group(b.Context(), src)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -345,7 +250,7 @@ func (f *fleet) evaluate(b *testing.B) (clock, cpu float64) {
 	before := f.metrics(b)
 	after := before
 	// Asked all the while, the server would spend as much on the answers.
-	if due := time.UnixMilli(int64(1e3 * before[begun])).Add(quarter.Interval); before[done] > 0 {
+	if due := time.UnixMilli(int64(1e3 * before[begun])).Add(rulestest.Interval); before[done] > 0 {
 		time.Sleep(time.Until(due))
 	}
 	f.until(b, "an evaluation", func() bool {
