@@ -319,6 +319,11 @@ type playOptions struct {
 	Pyroscope string // URL of a server that tasks push to; "": none
 }
 
+// Clients, edge and balancer make much garbage, and what the collector takes of
+// two cores is missing where it shows: in clients that call late. Some 100 MB more
+// of memory are three quarters of that back.
+const gcPercent = 400
+
 // playScenario plays a scenario and records its bundle. kept says that there is
 // one, which after an error is a part.
 func playScenario(ctx context.Context, sc play.Scenario, o playOptions) (out play.Outcome, kept bool, err error) {
@@ -326,10 +331,7 @@ func playScenario(ctx context.Context, sc play.Scenario, o playOptions) (out pla
 	if err != nil {
 		return play.Outcome{}, false, fmt.Errorf("find this program's own file: %w", err)
 	}
-	// Clients, edge and balancer make much garbage, and what the collector takes of
-	// two cores is missing where it shows: in clients that call late. Some 100 MB more
-	// of memory are three quarters of that back.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	record := capture.RecordOptions{Out: o.Out, Force: o.Force, ClockFactor: play.ClockFactor, Version: version()}
 	if o.Small {
 		known := series.Known().Own // sorted

@@ -58,6 +58,7 @@ func TestDemoRunEndsEarly(t *testing.T) {
 	t.Run("interrupted", testInterrupted)
 	t.Run("without a bundle", testInterruptedWithoutBundle)
 	t.Run("killed", testKilled)
+	t.Run("forecasts interrupted", testForecastsInterrupted)
 }
 
 // No process and no file is left but the bundle, and that says that it is a part.
@@ -144,6 +145,36 @@ func testKilled(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	checkNoProcess(t, tasks)
+}
+
+// Of forecasts nothing is left either, and what is printed says that it is a part.
+func testForecastsInterrupted(t *testing.T) {
+	temporary := t.TempDir()
+	cmd, stdout, stderr := contend(t, "demo", "eval", "--headroom")
+	cmd.Env = append(os.Environ(), "TMPDIR="+temporary)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var tree []int
+	for deadline := time.Now().Add(time.Minute); len(tree) <= cellsAtOnce; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			cmd.Process.Kill()
+			t.Fatalf("expected %d tasks within a minute, saw %d", cellsAtOnce, len(tree)-1)
+		}
+		tree = append(children(t, cmd.Process.Pid), cmd.Process.Pid)
+	}
+	cmd.Process.Signal(os.Interrupt)
+	if code := exitCode(t, cmd.Wait()); code != exitFailed {
+		t.Errorf("exit code %d, want %d", code, exitFailed)
+	}
+	checkNoProcess(t, tree)
+	checkNames(t, temporary)
+	if want := "24 locks: about 30m0s\ncontend: play the locks: interrupt signal received\n"; stderr.String() != want {
+		t.Errorf("stderr %q, want %q", stderr, want)
+	}
+	if want := "not valid: some locks were not played\n0 forecasts of 0 locks "; !strings.HasPrefix(stdout.String(), want) {
+		t.Errorf("stdout %q, want it to begin with %q", stdout, want)
+	}
 }
 
 // checkNames checks what is in a directory, hidden or not.
