@@ -85,7 +85,9 @@ type server struct {
 	active map[alertOf][]detect.Span
 }
 
-// newServer starts a server with the settings that it has by default.
+// newServer starts a server with the settings that it has by default, but that it
+// evaluates rules concurrently where none needs the other (--enable-feature=concurrent-rule-eval),
+// which large fleets are told to do; promtool evaluates one after the other.
 func newServer(t *testing.T, interval time.Duration, ruleFile string) *server {
 	t.Helper()
 	opts := tsdb.DefaultOptions()
@@ -122,6 +124,9 @@ func newServer(t *testing.T, interval time.Duration, ruleFile string) *server {
 		NotifyFunc:   func(context.Context, string, ...*rules.Alert) {},
 		AppendableV2: db,
 		Queryable:    db,
+
+		ConcurrentEvalsEnabled: true,
+		MaxConcurrentEvals:     4, // the server's default
 	}).LoadGroups(interval, labels.EmptyLabels(), "", nil, false, ruleFile)
 	if len(errs) > 0 || len(groups) != 1 {
 		t.Fatalf("%d groups of rules were read, expected one: %v", len(groups), errs)
