@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -22,24 +23,29 @@ type Spell struct {
 }
 
 // spells are a process's contention profiles over a window, in time order: the
-// block profiles, or where there is none the mutex profiles.
+// block profiles, or the mutex profiles where there is none or all are empty,
+// as those of a process are that does not take them.
 func spells(proc *ingest.Process, opt Options) []Spell {
-	for _, kind := range [...]waits.Kind{waits.Block, waits.Mutex} {
-		parts := slices.ContainsFunc(proc.Between, func(w *waits.Profile) bool { return w.Kind == kind })
-		var out []Spell
-		for _, w := range slices.Concat(proc.Between, proc.Waits) {
-			whole := parts && w.From != "" && slices.Contains(proc.Waits, w)
-			if w.Kind != kind || w.Window <= 0 || w.Taken.IsZero() || whole {
-				continue
-			}
-			out = append(out, Spell{View: WaitsView(w, opt), Start: w.Taken.Add(-w.Window), End: w.Taken})
-		}
-		if len(out) > 0 {
-			slices.SortStableFunc(out, func(a, b Spell) int { return a.End.Compare(b.End) })
-			return out
-		}
+	block, mutex := spellsOf(proc, waits.Block, opt), spellsOf(proc, waits.Mutex, opt)
+	shows := func(s Spell) bool { return len(s.Crowds) > 0 }
+	if len(block) == 0 || !slices.ContainsFunc(block, shows) && slices.ContainsFunc(mutex, shows) {
+		return mutex
 	}
-	return nil
+	return block
+}
+
+func spellsOf(proc *ingest.Process, kind waits.Kind, opt Options) []Spell {
+	parts := slices.ContainsFunc(proc.Between, func(w *waits.Profile) bool { return w.Kind == kind })
+	var out []Spell
+	for _, w := range slices.Concat(proc.Between, proc.Waits) {
+		whole := parts && w.From != "" && slices.Contains(proc.Waits, w)
+		if w.Kind != kind || w.Window <= 0 || w.Taken.IsZero() || whole {
+			continue
+		}
+		out = append(out, Spell{View: WaitsView(w, opt), Start: w.Taken.Add(-w.Window), End: w.Taken})
+	}
+	slices.SortStableFunc(out, func(a, b Spell) int { return a.End.Compare(b.End) })
+	return out
 }
 
 // sameInstance reports whether two processes are one task as two bundles of one
@@ -180,13 +186,13 @@ type LockOverTime struct {
 // readers do not exclude each other.
 func LocksOverTime(views []*View) []*LockOverTime {
 	var out []*LockOverTime
-	at := map[string]*LockOverTime{} // by function that waits
+	at := map[string]*LockOverTime{} // by function that waits, and by what tells the lock: readers and writers may never wait at once
 	for _, v := range views {
 		for _, l := range v.Locks() {
 			var known *LockOverTime
 			for _, c := range l.Waiters {
 				if known == nil {
-					known = at[owner(c.Site())]
+					known = cmp.Or(at[owner(c.Site())], at[lockClass(c)])
 				}
 			}
 			if known == nil {
@@ -194,8 +200,10 @@ func LocksOverTime(views []*View) []*LockOverTime {
 				out = append(out, known)
 			}
 			for _, c := range l.Waiters {
-				if o := owner(c.Site()); at[o] == nil {
-					at[o] = known
+				for _, name := range [...]string{owner(c.Site()), lockClass(c)} {
+					if at[name] == nil {
+						at[name] = known
+					}
 				}
 			}
 			for a, n := range l.Addresses {

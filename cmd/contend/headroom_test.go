@@ -20,7 +20,7 @@ func TestHeadroom(t *testing.T) {
 	}
 	code, text, _ := analyse("--detector", "lockheadroom", bundle)
 	for _, want := range []string{
-		"lockheadroom, forecast, warning, high confidence", "high confidence, in gateway-1", "today's load, by how often somebody is inside", "assumes ",
+		"lockheadroom, forecast, warning, medium confidence", "medium confidence, in gateway-1", "today's load, by how often somebody is inside", "assumes ",
 		"library    github.com/prometheus/client_golang@v1.25.0", "1. hold it shorter", "off the request path", "shard it",
 	} {
 		if code != 0 || !strings.Contains(text, want) {

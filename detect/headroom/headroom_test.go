@@ -279,6 +279,11 @@ func TestIdleLevel(t *testing.T) {
 				t.Errorf("%s: with an idle level %+v, want %+v", name, f, two)
 			}
 		}
+		none := of(idle)
+		none.Contentions, none.Delay = 0, 0
+		if f := Levels(none, of(half), of(good)); f.Refused != two.Refused || f.Saturates != two.Saturates || f.Confidence != two.Confidence {
+			t.Errorf("%s: with a level at which nobody waited %+v, want %+v", name, f, two)
+		}
 		if f := Levels(of(half), of(good), of(idle)); !strings.HasPrefix(f.Refused, "level 3 of 3: expected ") {
 			t.Errorf("%s: today is idle: %+v", name, f)
 		}

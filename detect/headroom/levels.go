@@ -50,10 +50,9 @@ func Levels(windows ...Window) Forecast {
 		return direct
 	}
 	waits := shareLevels
-	for i := range windows {
-		if windows[i].Acquisitions == 0 || windows[i].Contentions == 0 {
-			waits = queueLevels
-		}
+	uncounted := func(w Window) bool { return w.Acquisitions == 0 || w.Contentions == 0 }
+	if _, why := readable(windows, (*Window).shareless); why != "" && slices.ContainsFunc(windows, uncounted) {
+		waits = queueLevels
 	}
 	f := waits(windows)
 	if f.Refused != "" {

@@ -30,9 +30,9 @@ const (
 	// fewSeen is how many snapshots must show both a holder and a waiter, where no
 	// profile counts who waited.
 	fewSeen = 10
-	// full is the share of snapshots with somebody inside from which a lock may be full,
+	// filled is the share of snapshots with somebody inside from which a lock may be full,
 	// and some snapshots have missed who takes it next.
-	full = 0.95
+	filled = 0.95
 	// shortWaits is the part of a holding time that the mean wait behind it is at
 	// least: behind the most regular arrivals in use, of 20 tasks in turn, a
 	// twentieth and more. Below that, the lock is let go long before its function ends.
@@ -142,13 +142,15 @@ func (s *site) assess() (detect.Finding, bool, string) {
 	if len(s.lock.Addresses) > 1 && s.lock.One() == 0 {
 		return none, false, fmt.Sprintf("no number: these are %d locks of one kind, whose waits cannot be told apart", len(s.lock.Addresses))
 	}
-	free := s.free()
-	if waiting := s.crowd(); waiting != "" && !free {
-		return none, false, fmt.Sprintf("saturated, stuck, or asked for in bursts: %s wait for it", waiting)
+	crowd := s.crowd()
+	if crowd != "" {
+		if why := s.full(); why != "" {
+			return none, false, fmt.Sprintf(why, crowd)
+		}
 	}
 	calm := slices.DeleteFunc(slices.Clone(s.spells), func(sp detect.Spell) bool {
 		waiting, _ := s.lock.Waiting(sp.View)
-		return waiting >= saturated && !(free && sp.End.Equal(s.spells[len(s.spells)-1].End))
+		return waiting >= saturated && !sp.End.Equal(s.spells[len(s.spells)-1].End)
 	})
 	var windows []headroom.Window
 	levels := byLoad(calm)
@@ -188,6 +190,12 @@ func (s *site) assess() (detect.Finding, bool, string) {
 	if why := s.readers(&f); why != "" {
 		f = headroom.Forecast{Refused: why}
 	}
+	if crowd != "" && f.Refused == "" {
+		if f.Confidence == headroom.High {
+			f.Confidence = headroom.Medium
+		}
+		f.Assumes = append(f.Assumes, fmt.Sprintf("bursts stay as they are: in each %s wait or so, and it is full already; the number is of the mean load", crowd))
+	}
 	out, ok, why := assess(f, &s.pass.Options)
 	if !ok {
 		return none, false, why
@@ -220,21 +228,44 @@ func (s *site) crowd() string {
 	return ""
 }
 
-// free reports whether today's snapshots show that the lock is free at times, however
-// many wait for it at others: they come in bursts, or a few hold it for long.
-func (s *site) free() bool {
+// full says, with room for how many wait, why a lock for which a crowd waits may be
+// full; "" where today's snapshots show that it is not: it is free at times, and as
+// large a crowd has gone before.
+func (s *site) full() string {
 	moments := s.moments
 	var today []detect.Spell
 	if n := len(s.spells); n > 0 {
 		today = s.spells[n-1:]
-		moments = s.during(today, n > 1)
+		moments = s.during(today, true)
 	}
+	const unknown = "saturated, stuck, or asked for in bursts: %s wait for it; 30 snapshots of that time or more tell which (contend headroom)"
 	w := []headroom.Window{s.window(today, moments)}
 	if s.show(w) != "" {
-		return false
+		return unknown
 	}
-	f := headroom.Direct(w[0])
-	return f.Refused == "" && f.Utilisation.High < full
+	switch f := headroom.Direct(w[0]); {
+	case w[0].Snapshots > 0 && w[0].Inside == w[0].Snapshots:
+		return fmt.Sprintf("saturated or stuck: %%s wait for it, and somebody is inside in all of %s", detect.Plural(float64(w[0].Snapshots), "snapshot"))
+	case f.Refused != "" || f.Utilisation.High >= filled:
+		return unknown
+	case !s.goes(moments):
+		return "saturated or stuck since a while: %s wait for it, and in no snapshot before did a crowd wait for so long"
+	}
+	return ""
+}
+
+// goes reports whether those who wait in the last snapshots wait for no longer than
+// some before them, who have gone: else it is no burst but the end.
+func (s *site) goes(moments []*detect.View) bool {
+	run, longest := 0, 1
+	for _, m := range moments {
+		if waiting, _ := s.lock.Waiting(m); waiting > 0 {
+			run++
+			continue
+		}
+		longest, run = max(longest, run), 0
+	}
+	return run <= longest
 }
 
 // readers says why a forecast of the writers' side is none of a read-write lock, ""
@@ -244,26 +275,33 @@ func (s *site) readers(f *headroom.Forecast) string {
 	if !s.lock.Shared || f.Refused != "" {
 		return ""
 	}
-	read, written := 0.0, 0.0
+	if len(s.spells) > 0 && s.spells[0].Mutex {
+		return "a mutex profile charges who lets go, and does not tell who waited to read from who waited to write; take a block profile"
+	}
+	seen, read, written := "", 0.0, 0.0
 	if len(s.spells) > 0 {
 		for _, sp := range s.spells {
 			_, r := s.lock.Readers(sp.View)
 			_, w := s.lock.Waiting(sp.View)
 			read, written = read+float64(r), written+float64(w)
 		}
+		seen = fmt.Sprintf("%s readers waited for it beside %s writers", detect.Thousands(read), detect.Thousands(written))
 	} else {
 		for _, m := range s.moments {
-			r, _ := s.lock.Readers(m)
-			w, _ := s.lock.Waiting(m)
-			read, written = read+r, written+w
+			if r, _ := s.lock.Readers(m); r > 0 {
+				read++
+			}
+			if w, _ := s.lock.Waiting(m); w > 0 || s.lock.Holders(m) > 0 {
+				written++
+			}
 		}
+		seen = fmt.Sprintf("readers wait in %.0f snapshots beside %.0f with a writer", read, written)
 	}
 	if read <= fewReaders*written {
 		return ""
 	}
 	u := f.Utilisation
-	return fmt.Sprintf("writers alone have this read-write lock for %.2g to %.2g of the time, but %s readers waited for it beside %s writers, and what time they take from writers grows with the load",
-		u.Low, u.High, detect.Thousands(read), detect.Thousands(written))
+	return fmt.Sprintf("writers hold this read-write lock or wait for it %.0f-%.0f %% of the time, but %s, and what time readers take from writers grows with the load", 100*u.Low, 100*u.High, seen)
 }
 
 // byLoad puts spells together that are of about one load, today's last. Where
@@ -440,7 +478,8 @@ func (s *site) describe(f *detect.Finding, today *headroom.Window) {
 	what := "a lock of " + whose
 	if l.Shared {
 		what = "the writers' side of a read-write lock of " + whose
-		f.Assumes = append(f.Assumes, "only writers were counted: readers do not exclude each other, and what time they take from the writers comes on top")
+		f.Assumes = append(f.Assumes, "only writers were counted: readers do not exclude each other, and few who wait in functions of the same type were seen; what time they take from the writers comes on top, up to half as much again if none reads for longer than five writers write")
+		f.Confidence = detect.Weaker(f.Confidence, detect.Medium)
 	}
 	if len(s.spells) > 0 && s.spells[0].Mutex {
 		f.Charged = "holder"
