@@ -28,7 +28,7 @@ import (
 
 // Ways to look at a lock.
 const (
-	bySnapshots = "snapshots" // as contend headroom does
+	bySnapshots = "snapshots" // what contend headroom looks at
 	byLevels    = "levels"    // the same at this load and all below
 	byWaits     = "waits"     // block profiles and series at this load and all below, and no snapshots
 	byQueue     = "queue"     // a block profile at this load, with --random-arrivals, where that is true
@@ -46,6 +46,8 @@ const (
 	lookFor = time.Minute
 	// lookEvery is the mean time between two snapshots, as contend headroom's.
 	lookEvery = lookFor / 600
+	// mostLost is how many snapshots may fail: one in twenty.
+	mostLost = 30
 	// lookSlack is what profiles take at the most, and a window of the series at the end.
 	lookSlack = 10 * time.Second
 	// cellsAtOnce leave half of two cores idle: each takes a tenth of one, and holds
@@ -146,7 +148,8 @@ func (fc *forecaster) run(ctx context.Context, cells []*lookedAt, e *headroomEva
 		var wg sync.WaitGroup
 		for _, c := range some {
 			wg.Go(func() {
-				if c.invalid = fc.look(ctx, c); c.invalid != nil && ctx.Err() == nil { // once more: the machine may have been busy
+				if c.invalid = fc.look(ctx, c); c.invalid != nil && ctx.Err() == nil { // the machine may have been busy
+					fmt.Fprintf(fc.stderr, "%s, %s, run %d, is played again: %v\n", c.Lock.Name, c.Arrivals.Name, c.run, c.invalid)
 					c.invalid = fc.look(ctx, c)
 				}
 			})
@@ -202,7 +205,7 @@ func (fc *forecaster) look(ctx context.Context, c *lookedAt) (err error) {
 }
 
 // record takes a bundle of a task: block and mutex profiles over lookFor, and
-// snapshots at random moments of it, as contend headroom does.
+// snapshots at random moments of it, as many as contend headroom takes.
 func record(ctx context.Context, task fleet.Info, dir string, random *rand.Rand) error {
 	r, err := capture.NewRecorder(ctx, capture.RecordOptions{Out: dir, ClockFactor: play.ClockFactor, Compress: true, Version: version()})
 	if err != nil {
@@ -233,10 +236,15 @@ func record(ctx context.Context, task fleet.Info, dir string, random *rand.Rand)
 		return err
 	}
 	report, err := r.Finish("")
-	if err == nil && len(report.Missing) > 0 {
-		err = fmt.Errorf("expected all profiles, but %s: %s", report.Missing[0].What, report.Missing[0].Reason)
+	if err != nil {
+		return err
 	}
-	return err
+	for _, m := range report.Missing {
+		if m.What != "goroutine" || m.Times > mostLost { // a few snapshots less are as good
+			return fmt.Errorf("expected its %s, saw none: %s", m.What, m.Reason)
+		}
+	}
+	return nil
 }
 
 // forecastsOf are all that can be said of a cell, by load and way.

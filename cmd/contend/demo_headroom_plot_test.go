@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"image/color"
 	"testing"
 
@@ -85,9 +84,6 @@ func forecastsSVG(t *testing.T, e *headroomEval) []byte {
 	var b bytes.Buffer
 	if _, err := canvas.WriteTo(&b); err != nil {
 		t.Fatal(err)
-	}
-	if b.Len() == 0 {
-		t.Fatal(fmt.Errorf("an empty plot"))
 	}
 	return b.Bytes()
 }

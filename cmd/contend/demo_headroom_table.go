@@ -52,17 +52,17 @@ type goal struct {
 
 var headroomGoals = []goal{
 	{
-		"within 20 % by snapshots or levels, from 20 % of the load on",
+		"within 20 % by snapshots, levels or waits, from 20 % of the load on",
 		func(f *lockForecast) bool { return f.Way != byQueue && f.Load > fullEnough },
 		(*lockForecast).near, false,
 	},
 	{
-		"within 20 % by queue, of holds that are fixed or exponential",
-		func(f *lockForecast) bool { return f.Way == byQueue && plainHolds(f.Lock) },
+		"within 20 % by queue, from 20 % on, of fixed or exponential holds",
+		func(f *lockForecast) bool { return f.Way == byQueue && f.Load > fullEnough && plainHolds(f.Lock) },
 		(*lockForecast).near, false,
 	},
 	{
-		"truth in the bracket, of holds that are fixed or exponential",
+		"truth in the bracket, of fixed or exponential holds",
 		func(f *lockForecast) bool { return plainHolds(f.Lock) },
 		(*lockForecast).holds, false,
 	},

@@ -26,9 +26,9 @@ const Hold = 10 * time.Millisecond
 
 // Lock is a kind of lock.
 type Lock struct {
-	Name, Meaning string
-	Gateway       gateway.Config
-	Rate          float64 // calls a second at which it is full, by arithmetic: where the ramp is to look
+	Name    string
+	Gateway gateway.Config
+	Rate    float64 // calls a second at which it is full, by arithmetic: where the ramp is to look
 }
 
 // Locks are all kinds.
@@ -38,32 +38,26 @@ func Locks() []Lock {
 	}
 	rate := 1 / Hold.Seconds()
 	return []Lock{
-		{"fixed", "a mutex that all hold equally long", of(gateway.LockFixed), rate},
-		{"exponential", "a mutex held for exponentially distributed times", of(gateway.LockExponential), rate},
-		{"two-class", "a mutex that one call in 20 holds for 14 times the mean", of(gateway.LockTwoClass), rate},
-		// A writer waits for the readers before it, who read at once, and they for it.
-		{"read-write", "a read-write mutex: every fourth call writes, the others read for as long", of(gateway.LockReadWrite), 4 * rate / 2},
-		{"row", "three mutexes one after the other, the second held for longest", of(gateway.LockRow), rate},
-		{"convoy", "the incident's registry, in which each call registers its metrics again", gateway.Config{
-			Telemetry: telemetry.Config{Kind: telemetry.KindMetrics, Faulty: true, Hold: Hold},
-		}, rate},
+		{"fixed", of(gateway.LockFixed), rate},
+		{"exponential", of(gateway.LockExponential), rate},
+		{"two-class", of(gateway.LockTwoClass), rate},
+		// Of four calls one writes. A writer waits for the readers before it, who read at once, and they for it.
+		{"read-write", of(gateway.LockReadWrite), 4 * rate / 2},
+		{"row", of(gateway.LockRow), rate},
+		// The incident's registry, in which each call registers its metrics again.
+		{"convoy", gateway.Config{Telemetry: telemetry.Config{Kind: telemetry.KindMetrics, Faulty: true, Hold: Hold}}, rate},
 	}
 }
 
 // Arrivals are a pattern in which calls arrive.
 type Arrivals struct {
-	Name, Meaning string
-	Gap           load.Gap
+	Name string
+	Gap  load.Gap
 }
 
 // Patterns are all patterns.
 func Patterns() []Arrivals {
-	return []Arrivals{
-		{"random", "as from clients who know nothing of each other", load.Random},
-		{"turn-4", "one of four tasks to which a balancer deals those out in turn", load.Dealt(4)},
-		{"turn-8", "one of eight such tasks", load.Dealt(8)},
-		{"batches", "in batches of four on average, at random", load.Batches(4)},
-	}
+	return []Arrivals{{"random", load.Random}, {"turn-4", load.Dealt(4)}, {"turn-8", load.Dealt(8)}, {"batches", load.Batches(4)}}
 }
 
 // Cell is a lock and how it is asked for.

@@ -1,6 +1,6 @@
 // Package load drives an HTTP service with an open loop: calls arrive whether or
-// not earlier ones were answered, as a Poisson process unless Config.Gap says
-// otherwise, as they do from clients that do not know of each other, and latency is counted from the moment
+// not earlier ones were answered, as a Poisson process, as they do from clients
+// that do not know of each other, or as Config.Gap says, and latency is counted from the moment
 // a call should have started. A generator that waits for answers would slow down
 // together with the service and hide the queue it is meant to show.
 //

@@ -101,6 +101,9 @@ func (s *schedule) next() (time.Duration, bool) {
 			s.passed += p.For.Seconds()
 			continue
 		}
+		if mass == 0 { // with the one before, also where the rate is 0 yet
+			return seconds(s.passed + s.offset), true
+		}
 		// The root of slope/2 x² + rate x = mass, in the form that neither
 		// divides by a slope of zero nor subtracts what is nearly equal.
 		s.offset += 2 * mass / (rate + math.Sqrt(math.Max(0, rate*rate+2*slope*mass)))

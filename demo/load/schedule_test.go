@@ -178,3 +178,18 @@ func TestScheduleOfBatches(t *testing.T) {
 		t.Errorf("%d calls in batches of %.2f, want about 10,000 in batches of 4", calls, size)
 	}
 }
+
+// A batch comes at one moment, also in a phase that begins with none.
+func TestBatchesFromNothing(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		s := schedule{phases: []Phase{{time.Second, 0, 50}, {time.Second, 50, 0}}, random: rand.New(rand.NewPCG(seed, 0)), gap: Batches(4)}
+		last := time.Duration(0)
+		for at, more := s.next(); more; at, more = s.next() {
+			if at < last || at > 2*time.Second {
+				t.Fatalf("seed %d: a call at %v after one at %v", seed, at, last)
+			}
+			last = at
+		}
+	}
+}
