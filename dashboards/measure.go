@@ -154,7 +154,7 @@ func (r *reader) read(e parser.Expr, first bool, unless string) {
 			r.at(bare(b.LHS))
 		}
 		v, constant := number(b.RHS)
-		if exceeds(b) && !(constant && v == 0) { // else it asks whether there is any, not how much
+		if exceeds(b) && !(constant && v == 0) || b.Op == parser.LSS || b.Op == parser.LTE { // else it asks whether there is any, not how much
 			r.compare(b, unless)
 		}
 	case first:
@@ -171,8 +171,13 @@ func (r *reader) compare(b *parser.BinaryExpr, unless string) {
 		return
 	}
 	g := gate{"above `%s`", b.RHS.String(), unless}
-	if b.Op == parser.GTE {
+	switch b.Op {
+	case parser.GTE:
 		g.form = "from `%s` on"
+	case parser.LSS:
+		g.form = "below `%s`"
+	case parser.LTE:
+		g.form = "up to `%s`"
 	}
 	left := bare(b.LHS)
 	if d, ok := left.(*parser.BinaryExpr); ok && d.Op == parser.SUB {
