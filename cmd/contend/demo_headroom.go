@@ -222,17 +222,17 @@ func record(ctx context.Context, task fleet.Info, dir string, random *rand.Rand)
 		if !time.Now().Add(next).Before(until) {
 			break
 		}
-		if err := pause(ctx, next); err != nil {
+		if err := cliff.Wait(ctx, next); err != nil {
 			return err
 		}
 		r.Glance(ctx, task.Name)
 	}
-	if err := pause(ctx, time.Until(until)); err != nil {
+	if err := cliff.Wait(ctx, time.Until(until)); err != nil {
 		return err
 	}
 	r.Profiles(ctx, false)
 	// A rate is that of the window before it.
-	if err := pause(ctx, time.Second); err != nil {
+	if err := cliff.Wait(ctx, time.Second); err != nil {
 		return err
 	}
 	report, err := r.Finish("")
@@ -312,15 +312,4 @@ func (f *lockForecast) read(r *detect.Report) {
 		slices.Sort(why) // several levels are told of in the same words
 		f.Refused = strings.Join(slices.Compact(why), "; ")
 	}
-}
-
-// pause is an error where ctx ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return ctx.Err()
 }

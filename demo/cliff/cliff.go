@@ -98,7 +98,7 @@ func Ramp(ctx context.Context, c Cell, stay time.Duration) (perSecond float64, e
 		var before, after, first, last int
 		elapsed, err := c.load(ctx, task, t, phases, climb, func(ctx context.Context, stats func() load.Stats) error {
 			before, first = stats().InFlight, t.turn()
-			err := wait(ctx, stay)
+			err := Wait(ctx, stay)
 			after, last = stats().InFlight, t.turn()
 			return err
 		})
@@ -206,7 +206,7 @@ func (c Cell) load(ctx context.Context, task fleet.Info, by http.RoundTripper, p
 	if err != nil {
 		return 0, fmt.Errorf("start the clients: %w", err)
 	}
-	err = wait(ctx, after)
+	err = Wait(ctx, after)
 	begin := time.Now()
 	if err == nil {
 		err = do(ctx, g.Stats)
@@ -223,8 +223,8 @@ func (c Cell) load(ctx context.Context, task fleet.Info, by http.RoundTripper, p
 	return elapsed, nil
 }
 
-// wait is an error where ctx ends first.
-func wait(ctx context.Context, d time.Duration) error {
+// Wait is an error where ctx ends first.
+func Wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
