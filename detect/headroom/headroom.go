@@ -170,7 +170,7 @@ type Forecast struct {
 	// IfGrowing is Saturates.Low for a hold that grows in proportion to the load,
 	// which a single level cannot exclude; 0 where levels do.
 	IfGrowing float64
-	// Holding is the mean time the lock is held for, 0 where Acquisitions are not known.
+	// Holding is the mean time the lock is held for, 0 where Acquisitions are not known or not one.
 	Holding time.Duration
 	// Growth is the part of Holding that is there because of the load: with S the
 	// holding time, b = Growth·S/λ and S₀ = (1-Growth)·S. Only levels know it.
@@ -314,7 +314,7 @@ func (f Forecast) finish(today *Window) Forecast {
 	if !(f.Saturates.Low >= 1) || !(spread <= maxSpread) {
 		return refuse(f.Reading, "expected a bracket no wider than %v times, saw %.3g to %.3g times today's load; look for longer", maxSpread, f.Saturates.Low, f.Saturates.High)
 	}
-	if today.Acquisitions > 0 {
+	if today.Acquisitions >= 1 { // of less than one a hold would be longer than the window
 		f.Holding = time.Duration(f.Utilisation.At * float64(today.Elapsed) / today.Acquisitions)
 		if f.Holding < minHolding && f.Reading != ByDirect {
 			return refuse(f.Reading, "expected holds of %v or longer, saw %v: waiters spin for so short a time and are not seen; use a CPU profile or snapshots", minHolding, f.Holding)

@@ -290,6 +290,45 @@ func TestIdleLevel(t *testing.T) {
 	}
 }
 
+// Numbers at the ends of what there is make no nonsense.
+func TestExtremes(t *testing.T) {
+	levels := func(low, high float64) []Window {
+		a, b := good, good
+		a.Inside, a.Changes = 150, 225
+		a.Acquisitions, b.Acquisitions, a.Load, b.Load = 0, 0, low, high
+		return []Window{a, b}
+	}
+	for _, c := range []struct {
+		low, high float64
+		want      string
+	}{
+		{5e-324, 5e-324, "expected loads that differ by 1.2 times or more, saw 1.00 times"},
+		{5e-324, 1e9, "expected loads of one unit, saw 4.9e-324 and 1e+09"},
+		{1, 1.1e6, "expected loads of one unit"},
+		{1, 2, ""},
+	} {
+		f := Levels(levels(c.low, c.high)...)
+		check(t, f)
+		if c.want == "" && f.Refused != "" || !strings.HasPrefix(f.Refused, c.want) {
+			t.Errorf("loads of %v and %v: refused %q, want %q", c.low, c.high, f.Refused, c.want)
+		}
+	}
+	always := good
+	always.Snapshots, always.Inside, always.Changes = 229, 229, 0
+	if f := Direct(always); f.Utilisation.At != 1 || f.Saturates.Low != 1 || f.Saturates.At != 1 {
+		t.Errorf("somebody is always inside: %+v", f)
+	}
+	for n, want := range map[float64]time.Duration{1e-9: 0, 0.99: 0, 1: 15 * time.Second} {
+		w := good
+		w.Elapsed, w.Acquisitions = 30*time.Second, n
+		f := Direct(w)
+		check(t, f)
+		if f.Refused != "" || f.Holding != want {
+			t.Errorf("%v acquisitions: held for %v, want %v; %s", n, f.Holding, want, f.Refused)
+		}
+	}
+}
+
 func TestCombine(t *testing.T) {
 	number := func(r Reading, at float64, c Confidence) Forecast {
 		return Forecast{Reading: r, Confidence: c, Saturates: Range{at / 1.1, at, at * 1.1}, Utilisation: Range{0.9 / at, 1 / at, min(1, 1.1/at)}}

@@ -42,8 +42,10 @@ func Levels(windows ...Window) Forecast {
 		return refuse(ByLevels, "expected two loads or more, saw %d", len(windows))
 	case lo == 0:
 		return refuse(ByLevels, "expected the load of every window, saw one without; give its acquisitions or its requests a second")
-	case hi < minRatio*lo:
+	case hi/lo < minRatio:
 		return refuse(ByLevels, "expected loads that differ by %v times or more, saw %.2f times; look at a busier hour too", minRatio, hi/lo)
+	case hi/lo > farthest:
+		return refuse(ByLevels, "expected loads of one unit, saw %.2g and %.2g; give the acquisitions of all windows, or of none", lo, hi)
 	}
 	direct := directLevels(windows)
 	if direct.Refused == "" {
@@ -78,7 +80,7 @@ func readable(windows []Window, unread func(*Window) string) (out []Window, why 
 		out = append(out, *w)
 		lo, hi = min(lo, w.load()), max(hi, w.load())
 	}
-	if hi < minRatio*lo {
+	if hi/lo < minRatio {
 		return nil, why
 	}
 	return out, ""

@@ -198,7 +198,7 @@ func wilson(share, n float64) Range {
 	const z = 2.0
 	middle := (share + z*z/(2*n)) / (1 + z*z/n)
 	half := z / (1 + z*z/n) * math.Sqrt(share*(1-share)/n+z*z/(4*n*n))
-	return Range{middle - half, share, middle + half}
+	return Range{min(share, middle-half), share, max(share, middle+half)} // rounding may leave one beyond the other
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
