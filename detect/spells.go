@@ -16,7 +16,7 @@ type Spell struct {
 	*View
 	Start, End time.Time
 	// Load is how many requests a second were answered meanwhile, by the series of
-	// the process; 0 where that is not known.
+	// the process; NaN where that is not known.
 	Load float64
 	// Earlier is set where the spell is of the same task in another bundle.
 	Earlier bool
@@ -106,6 +106,7 @@ func (p *Pass) Siblings() int {
 func (p *Pass) Spells() []Spell {
 	out := slices.Clone(p.spells)
 	for i := range out {
+		out[i].Load = math.NaN()
 		for _, v := range p.beside {
 			if instance := v.profiled(p); instance != "" {
 				out[i].Load = v.loadOf(instance, out[i].Start, out[i].End)
@@ -115,7 +116,7 @@ func (p *Pass) Spells() []Spell {
 	return out
 }
 
-// loadOf is the mean of an instance's completions a second from start to end, 0
+// loadOf is the mean of an instance's completions a second from start to end, NaN
 // where they are not known. A sample is the rate of the window before it, so the
 // one that looks back on the middle comes half a window later.
 func (v *SeriesView) loadOf(instance string, start, end time.Time) float64 {
@@ -130,9 +131,6 @@ func (v *SeriesView) loadOf(instance string, start, end time.Time) float64 {
 				sum, n = sum+x, n+1
 			}
 		}
-	}
-	if n == 0 {
-		return 0
 	}
 	return sum / n
 }

@@ -208,7 +208,7 @@ func TestNoNumber(t *testing.T) {
 		"empty profiles":                {&ingest.Bundle{Waits: []*waits.Profile{contention(t, "block", 20*s, 20*s), contention(t, "mutex", 20*s, 20*s)}}, []string{"skipped: block and mutex is empty: profiling is off, or no wait has ended so far"}},
 		"a mutex profile of a later Go": {&ingest.Bundle{Waits: window(letNew, 900, 3*s)}, []string{"expected arrivals known to be random"}},
 		"a read-write lock at which readers wait": {&ingest.Bundle{Waits: window(reading, 900, 3*s)}, []string{
-			"by waits, expected 100 contentions or more, saw 0"}},
+			"ruled out: main.(*store).get: no number, which is no all-clear: only readers were seen to wait for this read-write lock, and not how long writers have it"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := analyse(tt.b, 0)
@@ -270,6 +270,35 @@ func TestBursts(t *testing.T) {
 	} {
 		if r := analyse(b, 0); len(r.Findings) > 0 || !strings.Contains(reasons(r), want) {
 			t.Errorf("%d findings, want none and %s in\n%s", len(r.Findings), want, reasons(r))
+		}
+	}
+}
+
+// A lock that gets stuck was free at times before that, with bursts or without.
+func TestStuckInTheEnd(t *testing.T) {
+	t.Parallel()
+	const n = 121 // the last one has a burst
+	for _, c := range []struct {
+		burst int // how many wait at a time while all is well
+		stuck int // for how many snapshots in the end more and more wait
+		want  string
+	}{
+		{1, 0, ""},
+		{1, 1, "10 wait for it"}, // never seen to end
+		{1, 20, "29 wait for it"},
+		{20, 1, ""}, // as bursts before it
+		{20, 2, "11 wait for it"},
+		{20, 20, "29 wait for it"},
+		{9, 20, "29 wait for it"},
+	} {
+		r := analyse(&ingest.Bundle{Snapshots: snapshots(t, n, func(i int) string {
+			if over := i - (n - c.stuck); over >= 0 {
+				return holder + strings.Replace(waiter, "1 ", fmt.Sprintf("%d ", 10+over), 1)
+			}
+			return strings.ReplaceAll(busy(i), waiter, strings.Replace(waiter, "1 ", fmt.Sprintf("%d ", c.burst), 1))
+		})}, 0)
+		if c.want == "" && len(r.Findings) != 1 || c.want != "" && (len(r.Findings) > 0 || !strings.Contains(reasons(r), "saturated or stuck since a while: "+c.want)) {
+			t.Errorf("%+v: %d findings\n%s", c, len(r.Findings), reasons(r))
 		}
 	}
 }
@@ -384,6 +413,24 @@ func TestLevels(t *testing.T) {
 	if r := analyse(&silent, 0); len(r.Findings) > 0 || !strings.Contains(reasons(r), "1 profile of earlier bundles would be other levels of load, but no series say how many requests a second came") {
 		t.Errorf("of two bundles without series: %d findings\n%s", len(r.Findings), reasons(r))
 	}
+	// A stretch without requests is no level, and costs the others nothing.
+	idle := bundle("35x18 65x13 0x20")
+	idle.Waits = append(idle.Waits, contention(t, "block-d", 660*time.Second, 0, both))
+	idle.Instances["block-d"] = ingest.Instance{Job: "shop", Name: "a"}
+	const none = "main.(*store).put: no number: no request was answered in the latest profile, and of that there is no multiple; look under load"
+	if r := analyse(idle, 0); len(r.Findings) > 0 || !strings.Contains(reasons(r), none) {
+		t.Errorf("idle in the end: %d findings\n%s", len(r.Findings), reasons(r))
+	}
+	idle = bundle("0x19 35x12 65x20")
+	for i, w := range idle.Waits {
+		w.Taken = cases.Start.Add(time.Duration(260+200*i) * time.Second)
+	}
+	idle.Waits = append(idle.Waits, contention(t, "block-0", 60*time.Second, 0))
+	idle.Instances["block-0"] = ingest.Instance{Job: "shop", Name: "a"}
+	r = analyse(idle, 0)
+	if len(r.Findings) != 1 || r.Findings[0].Reading != "levels" || r.Findings[0].SaturatesAt.Low > 1/0.65 || r.Findings[0].SaturatesAt.High < 1/0.65 {
+		t.Errorf("idle at first: %d findings, want one of 1.54 times by levels\n%s", len(r.Findings), reasons(r))
+	}
 	// Near-miss: of another build, what is locked may be something else.
 	two.Waits[0].Process.BuildID, two.Waits[1].Process.BuildID = "0", "0"
 	if r := analyse(two, 0); len(r.Findings) > 0 {
@@ -392,6 +439,48 @@ func TestLevels(t *testing.T) {
 	// Near-miss: one load is one level.
 	if r := analyse(bundle("50x38"), 0); len(r.Findings) > 0 || !strings.Contains(reasons(r), "expected arrivals known to be random") {
 		t.Errorf("at one load: %d findings\n%s", len(r.Findings), reasons(r))
+	}
+}
+
+// Snapshots of a time without requests say nothing of the load that there is.
+func TestIdleSnapshots(t *testing.T) {
+	t.Parallel()
+	of := func(loads string) *ingest.Bundle {
+		b := &ingest.Bundle{
+			Waits: []*waits.Profile{
+				contention(t, "block-a", 60*time.Second, 0, waited{waiting, 1, 1}),
+				contention(t, "block-b", 260*time.Second, 0, waited{waiting, 2, 2}),
+				contention(t, "block-c", 460*time.Second, 0, waited{waiting, 2452, 60 * time.Second}),
+			},
+			Snapshots: snapshots(t, 461, func(i int) string {
+				if i <= 260 {
+					return outside
+				}
+				return busy(i)
+			}),
+			Series:    cases.Series(t, `contend:completions{job="shop",instance="a"} `+loads),
+			Instances: map[string]ingest.Instance{},
+		}
+		for _, w := range b.Waits {
+			b.Instances[w.Name] = ingest.Instance{Job: "shop", Name: "a"}
+		}
+		for _, s := range b.Snapshots {
+			b.Instances[s.Name] = ingest.Instance{Job: "shop", Name: "a"}
+		}
+		return b
+	}
+	for _, loads := range []string{"0x19 65x20", "1x19 65x20"} { // near-miss: hardly any load is another level
+		r := analyse(of(loads), 0)
+		if len(r.Findings) != 1 || r.Findings[0].SaturatesAt.Low > 1.67 || r.Findings[0].SaturatesAt.High < 1.67 || r.Findings[0].SaturatesAt.High > 2 {
+			t.Errorf("%s: %d findings, want one of 1.67 times\n%s", loads, len(r.Findings), reasons(r))
+			for _, f := range r.Findings {
+				t.Error(f.Summary)
+			}
+		}
+	}
+	// Series that never count a request are of something else.
+	if r := analyse(of("0x48"), 0); strings.Contains(reasons(r), "no request was answered") {
+		t.Errorf("without requests: %s", reasons(r))
 	}
 }
 

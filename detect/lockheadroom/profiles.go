@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -96,7 +97,7 @@ func ofProfiles(p *detect.Pass) error {
 // idle as it was then, so without loads they are left out, and why says so.
 func levelSpells(p *detect.Pass) (spells []detect.Spell, why string) {
 	spells = p.Spells()
-	if !slices.ContainsFunc(spells, func(s detect.Spell) bool { return s.Load == 0 }) {
+	if loaded(spells) && !slices.ContainsFunc(spells, func(s detect.Spell) bool { return math.IsNaN(s.Load) }) {
 		return spells, ""
 	}
 	all := len(spells)
@@ -105,6 +106,12 @@ func levelSpells(p *detect.Pass) (spells []detect.Spell, why string) {
 		why = fmt.Sprintf("; %s of earlier bundles would be other levels of load, but no series say how many requests a second came: take them with contend capture, which brings the metrics along", detect.Plural(float64(n), "profile"))
 	}
 	return spells, why
+}
+
+// loaded reports whether requests were answered in any of the spells. Where none
+// ever were, the series are of something else.
+func loaded(spells []detect.Spell) bool {
+	return slices.ContainsFunc(spells, func(s detect.Spell) bool { return s.Load > 0 })
 }
 
 // unpaired says why two profiles have no difference, where there are two.
@@ -142,20 +149,29 @@ func (s *site) assess() (detect.Finding, bool, string) {
 	if len(s.lock.Addresses) > 1 && s.lock.One() == 0 {
 		return none, false, fmt.Sprintf("no number: these are %d locks of one kind, whose waits cannot be told apart", len(s.lock.Addresses))
 	}
+	if s.lock.Shared && len(s.lock.Waiters) == 0 {
+		return none, false, "no number, which is no all-clear: only readers were seen to wait for this read-write lock, and not how long writers have it"
+	}
 	crowd := s.crowd()
 	if crowd != "" {
 		if why := s.full(); why != "" {
 			return none, false, fmt.Sprintf(why, crowd)
 		}
 	}
+	some := loaded(s.spells)
+	if some && s.spells[len(s.spells)-1].Load == 0 {
+		return none, false, "no number: no request was answered in the latest profile, and of that there is no multiple; look under load"
+	}
 	calm := slices.DeleteFunc(slices.Clone(s.spells), func(sp detect.Spell) bool {
 		waiting, _ := s.lock.Waiting(sp.View)
-		return waiting >= saturated && !sp.End.Equal(s.spells[len(s.spells)-1].End)
+		idle := some && sp.Load == 0 // with others it would make the lock look as idle
+		return idle || waiting >= saturated && !sp.End.Equal(s.spells[len(s.spells)-1].End)
 	})
 	var windows []headroom.Window
 	levels := byLoad(calm)
+	several := len(levels) > 1 || some && slices.ContainsFunc(s.spells, func(sp detect.Spell) bool { return sp.Load == 0 })
 	for _, level := range levels {
-		windows = append(windows, s.window(level, s.during(level, len(levels) > 1)))
+		windows = append(windows, s.window(level, s.during(level, several)))
 	}
 	if len(levels) == 0 {
 		windows = append(windows, s.window(nil, s.moments))
@@ -184,7 +200,7 @@ func (s *site) assess() (detect.Finding, bool, string) {
 			}
 		}
 		f.Refused = waits + "by snapshots, " + unseen
-	} else if today.Load > 0 && f.Holding == 0 {
+	} else if today.Load*today.Elapsed.Seconds() >= 1 && f.Holding == 0 { // a hold is no longer than the window
 		f.Holding = time.Duration(f.Utilisation.At / today.Load * float64(time.Second))
 	}
 	if why := s.readers(&f); why != "" {
@@ -254,18 +270,26 @@ func (s *site) full() string {
 	return ""
 }
 
-// goes reports whether those who wait in the last snapshots wait for no longer than
-// some before them, who have gone: else it is no burst but the end.
+// goes reports whether those who wait in the last snapshots do so for no longer
+// than others before them, who have gone; if they have piled up, than others who had. A
+// lock that is stuck by now was free at times before that too.
 func (s *site) goes(moments []*detect.View) bool {
-	run, longest := 0, 1
+	lasts, longest, longestPile, pile := 0, 1, 0, false
 	for _, m := range moments {
 		if waiting, _ := s.lock.Waiting(m); waiting > 0 {
-			run++
+			lasts, pile = lasts+1, pile || waiting >= pileUp
 			continue
 		}
-		longest, run = max(longest, run), 0
+		longest = max(longest, lasts)
+		if pile {
+			longestPile = max(longestPile, lasts)
+		}
+		lasts, pile = 0, false
 	}
-	return run <= longest
+	if pile {
+		longest = longestPile
+	}
+	return lasts <= longest
 }
 
 // readers says why a forecast of the writers' side is none of a read-write lock, ""
@@ -312,7 +336,7 @@ func byLoad(spells []detect.Spell) [][]detect.Spell {
 	}
 	today := spells[len(spells)-1]
 	sorted := slices.SortedStableFunc(slices.Values(spells), func(a, b detect.Spell) int { return cmp.Compare(a.Load, b.Load) })
-	if sorted[0].Load == 0 {
+	if !(sorted[0].Load > 0) { // first are those that are not known
 		return [][]detect.Spell{spells}
 	}
 	var levels [][]detect.Spell
@@ -330,7 +354,7 @@ func byLoad(spells []detect.Spell) [][]detect.Spell {
 	return append(slices.Delete(levels, now, now+1), last)
 }
 
-// during are the snapshots of a level's spells; with one level all that were
+// during are the snapshots of a level's spells; with one load all that were
 // taken while the lock was not saturated.
 func (s *site) during(level []detect.Spell, several bool) []*detect.View {
 	in := func(of []detect.Spell, t time.Time) bool {
@@ -360,7 +384,9 @@ func (s *site) window(spells []detect.Spell, moments []*detect.View) headroom.Wi
 		w.Elapsed += sp.Window
 		w.Contentions += float64(events)
 		delay += n * sp.Window.Seconds()
-		load += sp.Load * sp.Window.Seconds()
+		if sp.Load > 0 {
+			load += sp.Load * sp.Window.Seconds()
+		}
 	}
 	w.Delay = time.Duration(delay * float64(time.Second))
 	if w.Elapsed > 0 {
@@ -370,8 +396,7 @@ func (s *site) window(spells []detect.Spell, moments []*detect.View) headroom.Wi
 	}
 	before := false
 	for i, m := range moments {
-		waiting, _ := s.lock.Waiting(m)
-		inside := waiting > 0 || s.lock.Holders(m) > 0
+		inside := s.inside(m)
 		if inside {
 			w.Inside++
 		}
@@ -382,6 +407,12 @@ func (s *site) window(spells []detect.Spell, moments []*detect.View) headroom.Wi
 	}
 	w.Snapshots = len(moments)
 	return w
+}
+
+// inside reports whether somebody has the lock in a snapshot, or waits for it.
+func (s *site) inside(m *detect.View) bool {
+	waiting, _ := s.lock.Waiting(m)
+	return waiting > 0 || s.lock.Holders(m) > 0
 }
 
 // arrivals are what the user says they are, except where several instances share
