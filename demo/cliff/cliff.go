@@ -5,6 +5,7 @@
 package cliff
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,6 +80,8 @@ const (
 	settle = 2 * time.Second
 	// Calls wait for longer than a ramp lasts, and none is dropped.
 	patience, mostWaiting = 2 * time.Minute, 10_000
+	// In percent of the calls. So many more calls than there were seem to arrive at a lock.
+	mostFailed = 1
 	// So many calls more that wait are no accident of the moment.
 	waiting = 20
 )
@@ -182,9 +185,15 @@ func Steady(ctx context.Context, c Cell, rates []float64, longest time.Duration,
 	return arrived, err
 }
 
-// task starts a task for as long as do takes.
+// task starts a task for as long as do takes, whose context ends where the task does.
 func (c Cell) task(ctx context.Context, do func(context.Context, fleet.Info) error) error {
-	f, err := fleet.Start(ctx, fleet.Config{Command: c.Command, Task: func(string) gateway.Config { return c.Lock.Gateway }, Tasks: 1})
+	alive, ended := context.WithCancelCause(ctx)
+	defer ended(nil)
+	f, err := fleet.Start(ctx, fleet.Config{Command: c.Command, Task: func(string) gateway.Config { return c.Lock.Gateway }, Tasks: 1, Event: func(e fleet.Event) {
+		if e.Kind == fleet.Ended {
+			ended(fmt.Errorf("expected a task that serves, saw it end with status %d: %s", e.Exit, cmp.Or(e.Why, "it said nothing")))
+		}
+	}})
 	if err != nil {
 		return err
 	}
@@ -193,7 +202,11 @@ func (c Cell) task(ctx context.Context, do func(context.Context, fleet.Info) err
 	if len(tasks) != 1 {
 		return errors.New("expected a task that serves, saw it end")
 	}
-	return do(ctx, tasks[0])
+	err = do(alive, tasks[0])
+	if err != nil && ctx.Err() == nil && alive.Err() != nil {
+		return context.Cause(alive)
+	}
+	return err
 }
 
 // load asks a task for the lock, by a transport or nil for a plain one, and after a while does something that takes
@@ -212,8 +225,12 @@ func (c Cell) load(ctx context.Context, task fleet.Info, by http.RoundTripper, p
 		err = do(ctx, g.Stats)
 	}
 	elapsed = time.Since(begin)
+	sent := g.Stats() // before those that wait are cut off
 	stop()
 	report := g.Wait()
+	if n := sent.Failed + sent.TimedOut; ctx.Err() == nil && n > mostFailed*sent.Arrived/100 {
+		return 0, fmt.Errorf("expected calls to be answered, saw %d of %d fail; those that wait are some thousands of open files, see ulimit -n", n, sent.Arrived)
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -3,6 +3,7 @@ package cliff
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -13,11 +14,17 @@ import (
 	"github.com/contend/contend/demo/gateway"
 )
 
-// asTask has this test's binary be a task.
+// asTask has this test's binary be a task, one that ends soon where another argument follows.
 const asTask = "as-task"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == asTask {
+	if len(os.Args) > 1 && os.Args[1] == asTask {
+		if len(os.Args) > 2 {
+			time.AfterFunc(5*time.Second, func() { // it has long begun to serve
+				fmt.Fprintln(os.Stderr, "as told")
+				os.Exit(7)
+			})
+		}
 		os.Exit(gateway.Main(os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
@@ -128,6 +135,34 @@ func TestSteady(t *testing.T) {
 				t.Errorf("calls a second %v, want about 20 and 40", arrived)
 			}
 		})
+	}
+}
+
+// Calls that fail never ask for the lock, which would seem to be as quick as they are.
+func TestCallsFail(t *testing.T) {
+	t.Parallel()
+	const want = "expected calls to be answered, saw "
+	c := cell("fixed", "random")
+	c.Lock.Gateway.Admission = 1
+	if got, err := Ramp(t.Context(), c, time.Second); !busy(t, err) && (err == nil || !strings.HasPrefix(err.Error(), want)) {
+		t.Errorf("saturates at %v, error %v; want that calls fail", got, err)
+	}
+	_, err := Steady(t.Context(), c, []float64{50}, 5*time.Second, func(ctx context.Context, _ int, _ fleet.Info) error { return wait(ctx, time.Second) })
+	if !busy(t, err) && (err == nil || !strings.HasPrefix(err.Error(), "at 50.0 calls a second: "+want)) {
+		t.Errorf("error %v, want that calls fail", err)
+	}
+}
+
+// A task that ends is told of at once, and with what.
+func TestTaskEnds(t *testing.T) {
+	t.Parallel()
+	c := cell("fixed", "random")
+	c.Command = append(c.Command, "ends")
+	begin := time.Now()
+	_, err := Steady(t.Context(), c, []float64{20}, time.Minute, func(ctx context.Context, _ int, _ fleet.Info) error { return wait(ctx, time.Minute) })
+	const want = "expected a task that serves, saw it end with status 7: as told"
+	if took := time.Since(begin); err == nil || err.Error() != want || took > 30*time.Second {
+		t.Errorf("after %v error %v, want %s", took, err, want)
 	}
 }
 
