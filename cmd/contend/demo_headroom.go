@@ -136,6 +136,19 @@ type lookedAt struct {
 	loads      []float64
 	dirs       []string
 	invalid    error // why nothing can be said of it
+	before     error // why it was played once more
+}
+
+// said is what became of a cell, and why it took two tries.
+func (c *lookedAt) said() string {
+	said := fmt.Sprintf("saturates at %.1f calls a second", c.saturation)
+	if c.invalid != nil {
+		said = "not valid: " + c.invalid.Error()
+	}
+	if c.before != nil {
+		said += fmt.Sprintf(" (played once more, since at first: %v)", c.before)
+	}
+	return said
 }
 
 // run plays all cells, some at once, and forecasts once they are over: an
@@ -148,8 +161,8 @@ func (fc *forecaster) run(ctx context.Context, cells []*lookedAt, e *headroomEva
 		var wg sync.WaitGroup
 		for _, c := range some {
 			wg.Go(func() {
-				if c.invalid = fc.look(ctx, c); c.invalid != nil && ctx.Err() == nil { // the machine may have been busy
-					fmt.Fprintf(fc.stderr, "%s, %s, run %d, is played again: %v\n", c.Lock.Name, c.Arrivals.Name, c.run, c.invalid)
+				if c.invalid = fc.look(ctx, c); c.invalid != nil && ctx.Err() == nil { // once more: the machine may have been busy
+					c.before = c.invalid
 					c.invalid = fc.look(ctx, c)
 				}
 			})
@@ -168,14 +181,12 @@ func (fc *forecaster) run(ctx context.Context, cells []*lookedAt, e *headroomEva
 				return fmt.Errorf("play the locks: %w", context.Cause(ctx))
 			}
 			one := saturation{Lock: c.Lock.Name, Arrivals: c.Arrivals.Name, Run: c.run, PerSecond: c.saturation}
-			said := fmt.Sprintf("saturates at %.1f calls a second", c.saturation)
 			if c.invalid != nil {
 				one.Invalid = c.invalid.Error()
-				said = "not valid: " + one.Invalid
 			}
 			e.Saturation = append(e.Saturation, one)
 			e.Forecasts = append(e.Forecasts, of...)
-			fmt.Fprintf(fc.stderr, "%d of %d: %s, %s, run %d: %s; about %v left\n", len(e.Saturation), len(cells), one.Lock, one.Arrivals, one.Run, said, left)
+			fmt.Fprintf(fc.stderr, "%d of %d: %s, %s, run %d: %s; about %v left\n", len(e.Saturation), len(cells), one.Lock, one.Arrivals, one.Run, c.said(), left)
 		}
 	}
 	return nil

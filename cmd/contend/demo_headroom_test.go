@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -102,6 +103,22 @@ func TestHeadroomGoals(t *testing.T) {
 		}
 		if !same {
 			t.Errorf("%s: missed %q (%d), want %q", c.name, missed, e.missed(), c.want)
+		}
+	}
+}
+
+// That a lock was played twice is said, also where that helped.
+func TestHeadroomSaid(t *testing.T) {
+	t.Parallel()
+	ended, busy := errors.New("a task ended"), errors.New("calls were late")
+	for want, c := range map[string]lookedAt{
+		"saturates at 93.5 calls a second":                                                  {saturation: 93.51},
+		"saturates at 93.5 calls a second (played once more, since at first: a task ended)": {saturation: 93.51, before: ended},
+		"not valid: calls were late (played once more, since at first: a task ended)":       {saturation: 93.51, before: ended, invalid: busy},
+		"not valid: a task ended":                                                           {invalid: ended},
+	} {
+		if got := c.said(); got != want {
+			t.Errorf("says %q, want %q", got, want)
 		}
 	}
 }
