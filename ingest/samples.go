@@ -186,9 +186,11 @@ func (b *Bundle) readManifest(name string, f io.Reader) {
 		b.Events = append(b.Events, Event(e))
 	}
 	slices.SortStableFunc(b.Events, func(x, y Event) int { return x.At.Compare(y.At) })
-	const fastest = 1e4 // a day in nine seconds
-	if m.ClockFactor < 0 || m.ClockFactor > fastest || math.IsNaN(m.ClockFactor) {
-		b.fail(name, fmt.Errorf("expected a clock factor from 0 to %g, saw %g; its files are read all the same", fastest, m.ClockFactor))
+	// A day in nine seconds; and an hour in six weeks. Far below that the hours that
+	// detectors look back on are longer than a duration can be.
+	const fastest, slowest = 1e4, 1e-3
+	if f := m.ClockFactor; f != 0 && !(f >= slowest && f <= fastest) {
+		b.fail(name, fmt.Errorf("expected a clock factor from %g to %g, or 0 for none, saw %g; its files are read all the same", slowest, fastest, f))
 		return
 	}
 	b.ClockFactor = max(b.ClockFactor, m.ClockFactor)

@@ -75,7 +75,9 @@ func TestManifest(t *testing.T) {
 		{"what is missing", `{"schema": "contend.bundle/v1", "target": "http://me:hunter2@gw:6060", "clock_factor": 60, "missing": [{"what": "block", "reason": "404"}]}`, "block is missing: 404", ""},
 		{"another schema", `{"schema": "contend.bundle/v9"}`, "", `schema contend.bundle/v1, saw "contend.bundle/v9"`},
 		{"no JSON", `{`, "", "expected a bundle's list in JSON"},
-		{"a clock of its own", `{"schema": "contend.bundle/v1", "clock_factor": -1}`, "", "expected a clock factor"},
+		{"a clock of its own", `{"schema": "contend.bundle/v1", "clock_factor": -1}`, "", "expected a clock factor from 0.001 to 10000, or 0 for none, saw -1"},
+		{"a clock that hardly moves", `{"schema": "contend.bundle/v1", "clock_factor": 1e-9}`, "", "expected a clock factor"},
+		{"a slow clock", `{"schema": "contend.bundle/v1", "clock_factor": 1e-3}`, "", ""},
 	} {
 		dir := t.TempDir()
 		write(t, dir, "bundle.json", []byte(tt.list))
