@@ -70,7 +70,8 @@ type member struct {
 	Process
 	origin     string
 	identified bool
-	inputs     []any // snapshots and wait profiles as read
+	bundle     string // whose list says whose the inputs are; "" where none does
+	inputs     []any  // snapshots and wait profiles as read
 }
 
 func (m *member) addSnapshot(s *stacks.Snapshot) {
@@ -357,6 +358,12 @@ func nameProcesses(all []*member) {
 	for _, m := range all {
 		m.Name = m.shortName(all)
 		seen[m.Name]++
+	}
+	for _, m := range all {
+		if seen[m.Name] > 1 && m.bundle != "" { // the same task in two bundles
+			m.Name += " (" + m.bundle + ")"
+			seen[m.Name]++
+		}
 	}
 	for _, m := range all {
 		if seen[m.Name] > 1 {

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -414,5 +415,27 @@ func TestProcessesNamed(t *testing.T) {
 		if p.Job != "" || p.Instance != "" {
 			t.Errorf("%s is of job %q and instance %q, which nothing says", p.Name, p.Job, p.Instance)
 		}
+	}
+}
+
+// TestProcessesOfTwoBundles: bundles that name the same task have two processes of
+// it, which are told apart by their bundles.
+func TestProcessesOfTwoBundles(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	dir := t.TempDir()
+	var dirs []string
+	for i, name := range []string{"day", "night"} {
+		write(t, dir, name+"/profiles/goroutine.pb.gz", goroutineProto(t, "b1", start.Add(time.Duration(i)*time.Hour), 100))
+		write(t, dir, name+"/bundle.json", []byte(`{"schema": "`+BundleSchema+`", "taken": [{"file": "profiles/goroutine.pb.gz"}],
+			"processes": [{"folder": "profiles", "job": "shop", "instance": "shop:80"}]}`))
+		dirs = append(dirs, filepath.Join(dir, name))
+	}
+	var got []string
+	for _, p := range Load(t.Context(), dirs, Options{}).Processes() {
+		got = append(got, fmt.Sprintf("%s: %s/%s", p.Name, p.Job, p.Instance))
+	}
+	if want := []string{"shop:80 (" + dirs[0] + "): shop/shop:80", "shop:80 (" + dirs[1] + "): shop/shop:80"}; !slices.Equal(got, want) {
+		t.Errorf("processes %q, want %q", got, want)
 	}
 }

@@ -22,7 +22,7 @@ func (b *Bundle) named() (all []*member, rest *Bundle) {
 			return nil
 		}
 		if of[i] == nil {
-			of[i] = &member{Process: Process{Job: i.Job, Instance: i.Name}, identified: true}
+			of[i] = &member{Process: Process{Job: i.Job, Instance: i.Name}, identified: true, bundle: i.Bundle}
 			all = append(all, of[i])
 		}
 		return of[i]

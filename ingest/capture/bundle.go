@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	ManifestFile = "bundle.json" // the Manifest's
-	seriesFile   = "series.om"
+	ManifestFile   = "bundle.json" // the Manifest's
+	seriesFile     = "series.om"
+	profilesFolder = "profiles"
 )
 
 // Manifest is a bundle's bundle.json.
@@ -35,7 +36,8 @@ type Manifest struct {
 	// Window is how long a profile stays, such as 15m0s, in a bundle that contend receive
 	// writes: its profiles come and go, and are not in Taken. "" in others.
 	Window string `json:"window,omitempty"`
-	// Processes are whose the profiles of a folder are, in a bundle with a Window.
+	// Processes are whose the profiles of a folder are, in a bundle of one process and
+	// in one with a Window.
 	Processes []Process `json:"processes,omitempty"`
 }
 
@@ -150,7 +152,7 @@ func (f *folder) write(name string, data []byte) error {
 // writeProfile writes what was received as it is, compressed where it is not.
 // dir, where it is not "", is the folder of its process.
 func (f *folder) writeProfile(dir, kind, ending string, at time.Time, data []byte) (Taken, error) {
-	t := Taken{File: path.Join("profiles", dir, kind+"-"+at.Format("20060102T150405.000Z")+ending), Kind: kind, At: at}
+	t := Taken{File: path.Join(profilesFolder, dir, kind+"-"+at.Format("20060102T150405.000Z")+ending), Kind: kind, At: at}
 	if err := os.MkdirAll(f.path(path.Dir(t.File)), 0o777); err != nil {
 		return t, fmt.Errorf("write the bundle: %w", err)
 	}

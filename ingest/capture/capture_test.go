@@ -197,6 +197,10 @@ func TestRun(t *testing.T) {
 		if m.Schema != "contend.bundle/v1" || m.Target != "http://gateway:6060" || m.ClockFactor != 1 || m.Version != "contend v0" || len(m.Missing) > 0 {
 			t.Errorf("bundle.json says %+v", m)
 		}
+		// The labels of its series, by which another capture is known to be of the same process.
+		if want := []Process{{"profiles", "shop", "gateway:6060"}}; !slices.Equal(m.Processes, want) {
+			t.Errorf("its profiles are of %+v, want %+v", m.Processes, want)
+		}
 		if r.Scrapes != 13 || r.Failed != 0 || r.Series != 3 || r.Elapsed != time.Minute || r.Interrupted || r.Bytes == 0 {
 			t.Errorf("the report is %+v", r)
 		}
