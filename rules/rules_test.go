@@ -127,6 +127,43 @@ func TestPromtoolCheck(t *testing.T) {
 	}
 }
 
+// TestStoriesOfSomeSignals: they hold of the rules of a server that has some of the signals.
+func TestStoriesOfSomeSignals(t *testing.T) {
+	t.Parallel()
+	for name, has := range map[string]string{
+		"a Go service":          "inflight inflight_change completions arrivals errors cpu cpu_limit cpu_wait lock_wait memory start_time connections goroutines up",
+		"without in-flight":     "completions latency errors cpu cpu_limit lock_wait pool_wait pool_use memory start_time up",
+		"without completions":   "inflight inflight_change cpu cpu_limit lock_wait dependency_wait dependency_latency health_latency health_timeout up",
+		"health and dependency": "inflight completions health_latency health_failures dependency_wait dependency_latency up",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stage := &series.Rules{Timing: quarter}
+			for _, s := range series.Signals() {
+				rule := series.Rule{Signal: s, Missing: "metric of it"}
+				if slices.Contains(strings.Fields(has), s.Name) {
+					rule.Expr = "sum by (job, instance) (nothing)"
+				}
+				stage.Rules = append(stage.Rules, rule)
+			}
+			g, err := rules.Generate(all.Detectors(), stage, rules.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			write(t, dir, "rules.yaml", rules.Encode(g, rules.Prometheus, header))
+			text, err := rules.Tests(g, "rules.yaml", quarter, nil, header)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Contains(text, []byte("eval_time:")) {
+				t.Error("no story holds, want some")
+			}
+			promtool(t, "test", "rules", write(t, dir, "test.yaml", text))
+		})
+	}
+}
+
 // TestStories: the unit tests that users get hold, also at other intervals and
 // at the demo's clock.
 func TestStories(t *testing.T) {

@@ -29,7 +29,7 @@ const storyInterval = 15 * time.Second
 
 // Tests are promtool unit tests of a group, whose file is named. They hold of
 // the thresholds as they come: stories of alerts that settings change, and of
-// those that were left out, are left out too.
+// alerts and signals that were left out, are left out too.
 func Tests(g *Group, file string, timing series.Timing, settings []detect.Setting, h Header) ([]byte, error) {
 	w := &writer{}
 	w.comment("Written by " + h.Version + ":")
@@ -144,8 +144,16 @@ func readStory(title, body string) (*story, error) {
 	return s, nil
 }
 
-// tells reports whether a story holds of a group.
+// tells reports whether a story holds of a group: one of signals that the group does
+// not record goes otherwise, since what reads them is left out.
 func (g *Group) tells(s *story, settings []detect.Setting) bool {
+	for _, one := range s.series {
+		metric, _, _ := strings.Cut(one[0], "{")
+		name := g.Name + strings.TrimPrefix(metric, usualName)
+		if !slices.ContainsFunc(g.Rules, func(r Rule) bool { return r.Record == name }) {
+			return false
+		}
+	}
 	for _, c := range s.checks {
 		for _, w := range c.want {
 			has := slices.ContainsFunc(g.Rules, func(r Rule) bool { return r.Alert == w })
