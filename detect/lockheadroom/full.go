@@ -96,7 +96,7 @@ func (s *site) goes(moments []*detect.View) bool {
 // where hardly anybody waits to read. What readers take from writers grows with
 // the load, and neither waits nor snapshots at less of it tell how much that will be.
 func (s *site) readers(f *headroom.Forecast) string {
-	if !s.lock.Shared || f.Refused != "" {
+	if !s.lock.Shared {
 		return ""
 	}
 	if len(s.spells) > 0 && s.spells[0].Mutex {
@@ -124,6 +124,9 @@ func (s *site) readers(f *headroom.Forecast) string {
 	if read <= fewReaders*written {
 		return ""
 	}
-	u := f.Utilisation
-	return fmt.Sprintf("writers hold this read-write lock or wait for it %.0f-%.0f %% of the time, but %s, and what time readers take from writers grows with the load", 100*u.Low, 100*u.High, seen)
+	held := "this is a read-write lock"
+	if u := f.Utilisation; f.Refused == "" {
+		held = fmt.Sprintf("writers hold this read-write lock or wait for it %.0f-%.0f %% of the time", 100*u.Low, 100*u.High)
+	}
+	return held + ", but " + seen + ", and what time readers take from writers grows with the load"
 }

@@ -345,7 +345,8 @@ func TestWriters(t *testing.T) {
 	for want, b := range map[string]*ingest.Bundle{
 		beside + "44-74 % of the time, but 31 readers waited for it beside 300 writers, and what time readers take from writers grows with the load": {
 			Snapshots: snapshots(t, 40, writers), Waits: profile(31)},
-		"but readers wait in 4 snapshots beside 37 with a writer": {Snapshots: reading(4)},
+		"this is a read-write lock, but 31 readers waited for it beside 300 writers": {Waits: profile(31)},
+		"but readers wait in 4 snapshots beside 37 with a writer":                    {Snapshots: reading(4)},
 		"a mutex profile charges who lets go": {Snapshots: snapshots(t, 40, writers), Waits: []*waits.Profile{contention(t, "mutex", 20*time.Second, 20*time.Second,
 			waited{"sync.(*RWMutex).Unlock < main.(*store).put@25 < " + handler, 300, 20 * time.Second})}},
 	} {

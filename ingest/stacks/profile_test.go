@@ -257,6 +257,11 @@ func TestFromProfileUnsymbolised(t *testing.T) {
 	if !slices.Equal(s.Warnings, want) {
 		t.Errorf("warnings = %q, want %q", s.Warnings, want)
 	}
+	// Near-miss: a sample without any stack beside named ones.
+	one, err := FromProfile("x", &profile.Profile{SampleType: typesOf("goroutine/count"), Sample: []*profile.Sample{sampleOf(1), sampleOf(3, locationOf("main.a"))}})
+	if err != nil || len(one.Warnings) > 0 {
+		t.Errorf("warnings %q, error %v; want none", one.Warnings, err)
+	}
 	if got, want := functionsOf(s.Groups[2].Frames), "0x4a2f10 < main.cgoCaller"; got != want {
 		t.Errorf("frames %s, want %s", got, want)
 	}

@@ -42,7 +42,7 @@ type ProfileStacks struct {
 	byFrames    map[string]int // index into stacks by frame numbers
 	total       int            // frames expanded
 
-	samples, samplesUnnamed, cut int
+	samples, samplesUnnamed, samplesEmpty, cut int
 }
 
 type frameID struct {
@@ -91,7 +91,9 @@ func (t *ProfileStacks) Add(s *profile.Sample) (int, error) {
 		t.byLocations[string(key)] = stack
 	}
 	t.samples++
-	if t.unnamed[stack] {
+	if len(key) == 0 {
+		t.samplesEmpty++
+	} else if t.unnamed[stack] {
 		t.samplesUnnamed++
 	}
 	return stack, nil
@@ -194,11 +196,15 @@ func (t *ProfileStacks) frame(f *Frame, line int) uint32 {
 // Warnings says what could not be read of the samples added so far.
 func (t *ProfileStacks) Warnings() []string {
 	var warnings []string
-	// A goroutine that has not run yet has no function of its own; only a good
-	// part of the samples says that symbols are missing.
-	if t.samplesUnnamed > 0 && 4*t.samplesUnnamed >= t.samples {
+	// A goroutine that has not run yet has no function of its own, and one between two
+	// states no stack; only a good part of the samples says that symbols are missing.
+	unnamed := t.samplesUnnamed
+	if t.samplesEmpty == t.samples {
+		unnamed = t.samples
+	}
+	if unnamed > 0 && 4*unnamed >= t.samples {
 		warnings = append(warnings, fmt.Sprintf("%d of %d samples have no function names: the profile is not symbolised, fetch it from the process itself or pass it through `go tool pprof -proto`",
-			t.samplesUnnamed, t.samples))
+			unnamed, t.samples))
 	}
 	if t.cut > 0 {
 		warnings = append(warnings, fmt.Sprintf("%d stacks are deeper than %d frames and were cut at the root", t.cut, maxProfileDepth))
