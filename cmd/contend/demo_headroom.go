@@ -233,17 +233,17 @@ func record(ctx context.Context, task fleet.Info, dir string, random *rand.Rand)
 		if !time.Now().Add(next).Before(until) {
 			break
 		}
-		if err := cliff.Wait(ctx, next); err != nil {
+		if err := fleet.Wait(ctx, next); err != nil {
 			return err
 		}
 		r.Glance(ctx, task.Name)
 	}
-	if err := cliff.Wait(ctx, time.Until(until)); err != nil {
+	if err := fleet.Wait(ctx, time.Until(until)); err != nil {
 		return err
 	}
 	r.Profiles(ctx, false)
 	// A rate is that of the window before it.
-	if err := cliff.Wait(ctx, time.Second); err != nil {
+	if err := fleet.Wait(ctx, time.Second); err != nil {
 		return err
 	}
 	report, err := r.Finish("")

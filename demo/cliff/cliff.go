@@ -101,7 +101,7 @@ func Ramp(ctx context.Context, c Cell, stay time.Duration) (perSecond float64, e
 		var before, after, first, last int
 		elapsed, err := c.load(ctx, task, t, phases, climb, func(ctx context.Context, stats func() load.Stats) error {
 			before, first = stats().InFlight, t.turn()
-			err := Wait(ctx, stay)
+			err := fleet.Wait(ctx, stay)
 			after, last = stats().InFlight, t.turn()
 			return err
 		})
@@ -209,9 +209,9 @@ func (c Cell) task(ctx context.Context, do func(context.Context, fleet.Info) err
 	return err
 }
 
-// load asks a task for the lock, by a transport or nil for a plain one, and after a while does something that takes
-// elapsed, with what became of the calls so far. It is an error where the machine
-// had no time to send calls when they were due.
+// load asks a task for the lock, by a transport or nil for a plain one, and after a
+// while does something that takes elapsed, with what became of the calls so far. It
+// is an error where the machine had no time to send calls when they were due.
 func (c Cell) load(ctx context.Context, task fleet.Info, by http.RoundTripper, phases []load.Phase, after time.Duration, do func(context.Context, func() load.Stats) error) (elapsed time.Duration, err error) {
 	clients, stop := context.WithCancel(ctx)
 	defer stop()
@@ -219,7 +219,7 @@ func (c Cell) load(ctx context.Context, task fleet.Info, by http.RoundTripper, p
 	if err != nil {
 		return 0, fmt.Errorf("start the clients: %w", err)
 	}
-	err = Wait(ctx, after)
+	err = fleet.Wait(ctx, after)
 	begin := time.Now()
 	if err == nil {
 		err = do(ctx, g.Stats)
@@ -238,16 +238,4 @@ func (c Cell) load(ctx context.Context, task fleet.Info, by http.RoundTripper, p
 		return 0, errors.New(why)
 	}
 	return elapsed, nil
-}
-
-// Wait is an error where ctx ends first.
-func Wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -147,7 +147,7 @@ func TestCallsFail(t *testing.T) {
 	if got, err := Ramp(t.Context(), c, time.Second); !busy(t, err) && (err == nil || !strings.HasPrefix(err.Error(), want)) {
 		t.Errorf("saturates at %v, error %v; want that calls fail", got, err)
 	}
-	_, err := Steady(t.Context(), c, []float64{50}, 5*time.Second, func(ctx context.Context, _ int, _ fleet.Info) error { return Wait(ctx, time.Second) })
+	_, err := Steady(t.Context(), c, []float64{50}, 5*time.Second, func(ctx context.Context, _ int, _ fleet.Info) error { return fleet.Wait(ctx, time.Second) })
 	if !busy(t, err) && (err == nil || !strings.HasPrefix(err.Error(), "at 50.0 calls a second: "+want)) {
 		t.Errorf("error %v, want that calls fail", err)
 	}
@@ -159,7 +159,7 @@ func TestTaskEnds(t *testing.T) {
 	c := cell("fixed", "random")
 	c.Command = append(c.Command, "ends")
 	begin := time.Now()
-	_, err := Steady(t.Context(), c, []float64{20}, time.Minute, func(ctx context.Context, _ int, _ fleet.Info) error { return Wait(ctx, time.Minute) })
+	_, err := Steady(t.Context(), c, []float64{20}, time.Minute, func(ctx context.Context, _ int, _ fleet.Info) error { return fleet.Wait(ctx, time.Minute) })
 	const want = "expected a task that serves, saw it end with status 7: as told"
 	if took := time.Since(begin); err == nil || err.Error() != want || took > 30*time.Second {
 		t.Errorf("after %v error %v, want %s", took, err, want)

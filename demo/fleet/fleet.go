@@ -245,7 +245,7 @@ func (f *Fleet) Roll(every time.Duration) error {
 			return fmt.Errorf("replace %s: %w", t.name, err)
 		}
 		f.retire(t)
-		if err := sleep(f.ctx, every); err != nil {
+		if err := Wait(f.ctx, every); err != nil {
 			return fmt.Errorf("replace tasks: %w", err)
 		}
 	}
@@ -347,14 +347,14 @@ func (f *Fleet) serving() []balancer.Task {
 	return all
 }
 
-// sleep waits, and returns early with an error when ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
+// Wait waits for d. Where ctx ends first, its cause is the error.
+func Wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }

@@ -11,7 +11,7 @@ const (
 // autoscale adds tasks under load until the fleet is stopped.
 func (f *Fleet) autoscale() {
 	var s scaler
-	for sleep(f.ctx, scaleEvery) == nil {
+	for Wait(f.ctx, scaleEvery) == nil {
 		stats := f.cfg.Stats()
 		inFlight := 0
 		for _, t := range stats {

@@ -67,7 +67,7 @@ func (f *Fleet) run(t *task, wait time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
-	if sleep(f.ctx, wait) != nil {
+	if Wait(f.ctx, wait) != nil {
 		f.end(t, 0, "")
 		return
 	}
@@ -161,7 +161,7 @@ func (f *Fleet) attend(ctx context.Context, t *task, stdin io.Writer, stdout *he
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() { f.watchUsage(ctx, t) })
-	if sleep(ctx, time.Until(t.started.Add(f.cfg.Boot))) != nil {
+	if Wait(ctx, time.Until(t.started.Add(f.cfg.Boot))) != nil {
 		return
 	}
 	// Health apart from requests is on a listener apart from theirs too.
@@ -277,7 +277,7 @@ func (f *Fleet) retire(t *task) {
 
 // watchUsage measures t until ctx ends, and kills it above the limit.
 func (f *Fleet) watchUsage(ctx context.Context, t *task) {
-	for sleep(ctx, memoryEvery) == nil {
+	for Wait(ctx, memoryEvery) == nil {
 		u, err := readUsage(t.process.Pid)
 		if err != nil {
 			continue // it has just ended, or this is not Linux

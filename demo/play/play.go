@@ -100,7 +100,7 @@ func (r *run) play(ctx context.Context, o Options) (Outcome, error) {
 	}
 	failed := r.steps(ctx, start)
 	if failed == nil {
-		failed = wait(ctx, time.Until(start.Add(sc.Length)))
+		failed = fleet.Wait(ctx, time.Until(start.Add(sc.Length)))
 	}
 	stopClients()
 	report := s.Clients.Wait()
@@ -116,7 +116,7 @@ const maxInFlight = 6_000
 func (r *run) steps(ctx context.Context, start time.Time) error {
 	begun := false
 	for _, step := range r.stage.scenario.Steps {
-		if err := wait(ctx, time.Until(start.Add(step.At))); err != nil {
+		if err := fleet.Wait(ctx, time.Until(start.Add(step.At))); err != nil {
 			return err
 		}
 		now := time.Now()
@@ -151,7 +151,7 @@ func (r *run) steps(ctx context.Context, start time.Time) error {
 func (r *run) takeProfiles(ctx context.Context, start time.Time) {
 	dumped := false
 	for _, at := range r.stage.scenario.Profiles {
-		if wait(ctx, time.Until(start.Add(at))) != nil {
+		if fleet.Wait(ctx, time.Until(start.Add(at))) != nil {
 			return
 		}
 		r.lock.Lock()
@@ -166,7 +166,7 @@ func (r *run) takeProfiles(ctx context.Context, start time.Time) {
 // glance looks at one task often: a bundle with as many profiles of all would be large.
 func (r *run) glance(ctx context.Context, start time.Time) {
 	for _, at := range r.stage.scenario.Glances {
-		if wait(ctx, time.Until(start.Add(at))) != nil {
+		if fleet.Wait(ctx, time.Until(start.Add(at))) != nil {
 			return
 		}
 		r.recorder.Glance(ctx, "gateway-1")
@@ -210,7 +210,7 @@ func (r *run) show(ctx context.Context, start time.Time, to func(State)) {
 	}
 	var earlier []load.Stats // the last second, oldest first
 	cpu, at := r.cpuSeconds(), time.Now()
-	for n := 0; wait(ctx, time.Until(start.Add(time.Duration(n)*Scrape))) == nil; n++ {
+	for n := 0; fleet.Wait(ctx, time.Until(start.Add(time.Duration(n)*Scrape))) == nil; n++ {
 		stats := r.stage.Clients.Stats()
 		earlier = append(earlier, stats)
 		if len(earlier) > int(time.Second/Scrape)+1 {

@@ -604,12 +604,12 @@ func TestUpstream(t *testing.T) {
 
 func TestWait(t *testing.T) {
 	t.Parallel()
-	if err := wait(t.Context(), -time.Second); err != nil {
+	if err := fleet.Wait(t.Context(), -time.Second); err != nil {
 		t.Errorf("a moment that is over: %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errInterrupted)
-	if err := wait(ctx, time.Hour); err != errInterrupted {
+	if err := fleet.Wait(ctx, time.Hour); err != errInterrupted {
 		t.Errorf("got %v, want the cause alone", err)
 	}
 }

@@ -66,7 +66,7 @@ func (s *Stage) visit(perSecond float64) error {
 // reload has people reload a page that hangs, until ctx ends.
 func (s *Stage) reload(ctx context.Context) {
 	before := s.Clients.Stats()
-	for wait(ctx, reloadEvery) == nil {
+	for fleet.Wait(ctx, reloadEvery) == nil {
 		now := s.Clients.Stats()
 		failed := now.Failed + now.TimedOut - before.Failed - before.TimedOut
 		ended := failed + now.Answered - before.Answered
@@ -97,7 +97,7 @@ const (
 // It returns when all are open; they stay so until ctx ends.
 func (s *Stage) Connect(ctx context.Context, n int, perSecond float64) {
 	for i := range n {
-		if wait(ctx, time.Duration(float64(time.Second)/perSecond)) != nil {
+		if fleet.Wait(ctx, time.Duration(float64(time.Second)/perSecond)) != nil {
 			return
 		}
 		tasks := s.Fleet.Tasks()

@@ -1,7 +1,6 @@
 package play
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/contend/contend/demo/fleet"
 	"github.com/contend/contend/demo/gateway"
 )
 
@@ -38,21 +38,9 @@ func startUpstream() (*Upstream, error) {
 func (u *Upstream) SetTime(d time.Duration) { u.takes.Store(int64(d)) }
 
 func (u *Upstream) serve(w http.ResponseWriter, r *http.Request) {
-	if wait(r.Context(), time.Duration(u.takes.Load())) == nil {
+	if fleet.Wait(r.Context(), time.Duration(u.takes.Load())) == nil {
 		io.WriteString(w, "ok\n")
 	}
 }
 
 func (u *Upstream) stop() { u.server.Close() }
-
-// wait waits, and says why it did not to the end.
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
