@@ -44,28 +44,27 @@ func (s *site) crowd() string {
 	return ""
 }
 
-// full says, with room for how many wait, why a lock for which a crowd waits may be
-// full; "" where today's snapshots show that it is not: it is free at times, and as
+// full says why a lock for which a crowd waits may be full; "" where today's snapshots show that it is not: it is free at times, and as
 // large a crowd has gone before.
-func (s *site) full() string {
+func (s *site) full(crowd string) string {
 	moments := s.moments
 	var today []detect.Spell
 	if n := len(s.spells); n > 0 {
 		today = s.spells[n-1:]
 		moments = s.during(today, true)
 	}
-	const unknown = "saturated, stuck, or asked for in bursts: %s wait for it; 30 snapshots of that time or more tell which (contend headroom)"
+	unknown := "saturated, stuck, or asked for in bursts: " + crowd + " wait for it; 30 snapshots of that time or more tell which (contend headroom)"
 	w := []headroom.Window{s.window(today, moments)}
 	if s.show(w) != "" {
 		return unknown
 	}
 	switch f := headroom.Direct(w[0]); {
 	case w[0].Snapshots > 0 && w[0].Inside == w[0].Snapshots:
-		return fmt.Sprintf("saturated or stuck: %%s wait for it, and somebody is inside in all of %s", detect.Plural(float64(w[0].Snapshots), "snapshot"))
+		return fmt.Sprintf("saturated or stuck: %s wait for it, and somebody is inside in all of %s", crowd, detect.Plural(float64(w[0].Snapshots), "snapshot"))
 	case f.Refused != "" || f.Utilisation.High >= filled:
 		return unknown
 	case !s.goes(moments):
-		return "saturated or stuck since a while: %s wait for it, and in no snapshot before did a crowd wait for so long"
+		return "saturated or stuck since a while: " + crowd + " wait for it, and in no snapshot before did a crowd wait for so long"
 	}
 	return ""
 }
@@ -115,7 +114,7 @@ func (s *site) readers(f *headroom.Forecast) string {
 			if r, _ := s.lock.Readers(m); r > 0 {
 				read++
 			}
-			if w, _ := s.lock.Waiting(m); w > 0 || s.lock.Holders(m) > 0 {
+			if s.inside(m) {
 				written++
 			}
 		}

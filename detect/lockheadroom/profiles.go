@@ -144,8 +144,8 @@ func (s *site) assess() (detect.Finding, bool, string) {
 	}
 	crowd := s.crowd()
 	if crowd != "" {
-		if why := s.full(); why != "" {
-			return none, false, fmt.Sprintf(why, crowd)
+		if why := s.full(crowd); why != "" {
+			return none, false, why
 		}
 	}
 	some := loaded(s.spells)

@@ -169,10 +169,10 @@ func (c *capture) manifest(series *Taken) *Manifest {
 		taken = append(slices.Clone(taken), *series)
 	}
 	slices.SortStableFunc(taken, func(a, b Taken) int { return a.At.Compare(b.At) })
-	m := &Manifest{Schema: ingest.BundleSchema, Target: c.at.target, ClockFactor: 1, Version: c.Version, Taken: taken, Missing: c.notes.missing()}
-	// By it another capture of the process is known to be of the same.
-	m.Processes = []Process{{profilesFolder, c.at.job, c.at.instance}}
-	return m
+	return &Manifest{
+		Schema: ingest.BundleSchema, Target: c.at.target, ClockFactor: 1, Version: c.Version, Taken: taken, Missing: c.notes.missing(),
+		Processes: []Process{{profilesFolder, c.at.job, c.at.instance}}, // by it another capture is known to be of the same
+	}
 }
 
 // timeLeft is how long to wait for what took a time before, and is given most
